@@ -1,0 +1,68 @@
+// What a compiled graph is: kernels' code, parameters, launch rules, the plan. Plain data; no IR, no LLVM, no driver.
+#pragma once
+
+#include "minic/Support/DType.h"
+#include "minic/Support/DimExpr.h"
+
+#include <string>
+#include <vector>
+
+namespace minic {
+
+/// A tensor's type with sizes that may be named.
+struct TensorSpec {
+  std::string name; ///< Parameter or result name, without `%`; empty for temporaries.
+  DType dtype = DType::F32;
+  std::vector<DimExpr> shape;
+};
+
+/// One kernel's code and what a launch must give it. Its arguments are one device pointer per buffer, in order, then one i32 per
+/// name in `dims`, in order.
+struct KernelCode {
+  std::string name;
+  std::string ptx;             ///< Empty where the kernel only runs in the interpreter.
+  int64_t numBuffers = 0;
+  std::vector<std::string> dims;
+  int64_t threads = 0;         ///< Per CTA.
+  int64_t sharedBytes = 0;     ///< Static shared memory per CTA.
+};
+
+/// A buffer of the plan. Slots [0, inputs.size()) are the inputs.
+struct PlanBuffer {
+  TensorSpec spec;
+};
+
+struct PlanStep {
+  enum class Kind {
+    Alloc,    ///< `result` gets fresh memory.
+    View,     ///< `result` is the memory of `operands[0]` under another type.
+    Copy,     ///< `result` gets fresh memory holding a copy of `operands[0]`.
+    Constant, ///< `result` gets fresh memory holding `data`.
+    Launch,   ///< Kernel `kernel` over `grid` CTAs with `operands`.
+  };
+  Kind kind;
+  int result = -1;
+  std::vector<int> operands;
+  int kernel = -1;
+  std::vector<DimExpr> grid;       ///< Axes of the program id; the product is launched, zero is not launched.
+  std::vector<std::byte> data;     ///< Of a constant.
+};
+
+/// The launches of one graph and the memory between them.
+struct Plan {
+  std::string name;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> results;
+  std::vector<PlanBuffer> buffers; ///< Inputs first.
+  std::vector<PlanStep> steps;
+  std::vector<int> resultBuffers;  ///< One per result; distinct, none an input.
+};
+
+struct Artifact {
+  std::string target;   ///< "sm_90a".
+  std::string numerics; ///< "exact", "default" or "fast".
+  std::vector<KernelCode> kernels;
+  Plan plan;
+};
+
+} // namespace minic

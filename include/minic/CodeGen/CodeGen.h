@@ -1,0 +1,24 @@
+// Machine-level kernels to LLVM IR to PTX. Makes no choice of its own: what the text says is what the GPU runs.
+#pragma once
+
+#include "minic/Artifact/Artifact.h"
+#include "minic/IR/IR.h"
+#include "minic/Support/Expected.h"
+#include "minic/Target/TargetInfo.h"
+
+#include <string>
+
+namespace minic {
+
+/// LLVM IR text of all machine-level kernels of the module (after the optimization pipeline if `optimize`), for `--emit=llvm`.
+Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize);
+/// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`. The `.version` is the lowest that the target takes.
+Expected<std::string> emitPtx(Module &module, const TargetInfo &target);
+/// Fills `ptx` (one PTX module per kernel), `threads`, `sharedBytes`, `dims`, `numBuffers` of each machine-level kernel, in module order.
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target);
+/// The same without PTX: what the interpreter needs. Works for kernels of any level.
+std::vector<KernelCode> describeKernels(Module &module);
+/// "22.1.8".
+std::string llvmVersion();
+
+} // namespace minic

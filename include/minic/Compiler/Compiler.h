@@ -1,0 +1,42 @@
+// Text or graph to artifact: stages, options, the pipeline.
+#pragma once
+
+#include "minic/Artifact/Artifact.h"
+#include "minic/IR/IR.h"
+#include "minic/Support/Expected.h"
+#include "minic/Transforms/Passes.h"
+
+#include <memory>
+#include <string>
+
+namespace minic {
+
+enum class Stage : uint8_t { Graph, Fused, Tile, Masked, Machine, Plan, Llvm, Ptx, Cubin };
+std::optional<Stage> parseStage(std::string_view name);
+std::string_view stageName(Stage stage);
+
+struct CompileOptions {
+  std::string target;      ///< Empty: the module's own, else the default.
+  std::string numerics;    ///< Empty: the module's own, else "default".
+  DimBindings dims;        ///< Names bound at compile time.
+  bool eager = false;
+  std::string graph;       ///< Which graph or plan; empty: the only one (a plan before a graph).
+  PassManagerOptions passes;
+};
+
+/// All level hooks of the verifier (the padding proof of the masked level).
+LevelHooks levelHooks();
+/// Parse, apply the options to the module header (a contradiction with the file is BadFlag), verify.
+Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffer &source, const CompileOptions &options,
+                                             Diagnostics *warnings = nullptr);
+/// The passes that take a module from where it stands to `stage` (at most Plan), as one visible list.
+std::vector<PassStep> buildPipeline(Stage stage);
+/// Runs the pipeline on a module: binds dims, then lowers every function that stands above `stage`. Functions already below stay.
+Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput = nullptr);
+/// Text of a stage: IR for graph to plan, then LLVM IR and PTX.
+Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options);
+/// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are described
+/// for the interpreter.
+Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, bool withCode);
+
+} // namespace minic

@@ -1,0 +1,40 @@
+// Schedule attributes and the layouts that they fix.
+#pragma once
+
+#include "minic/IR/IR.h"
+#include "minic/Support/Expected.h"
+
+namespace minic {
+
+/// How a kernel's loop axes are cut. One entry per loop axis, in loop axis order; all are powers of two.
+///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>
+///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
+/// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
+/// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
+struct Schedule {
+  enum class Family { Rows, Matmul } family = Family::Rows;
+  std::vector<int64_t> block, warps, lanes, vec;
+
+  int64_t numWarps() const;
+  int64_t numThreads() const { return numWarps() * 32; }
+  RecordAttr toAttr() const;
+  /// For a region or kernel with `rank` loop axes. Errors name the field.
+  static Expected<Schedule> parse(const RecordAttr &attr, int rank);
+
+  /// The layout of a tile of these extents (one axis per loop axis; extents are 1 or the block): modes cut to the extent, the rest
+  /// replicated.
+  Layout layoutOf(std::span<const int64_t> extents) const;
+  /// The layout in which the operands of a dot are loaded: all threads side by side along the tile axes in `order` (fastest first),
+  /// `vec` elements each along the first.
+  static Layout coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps);
+};
+
+/// The order in which a reduction combines the positions along one tile axis, given by the layout: groups of index bits, each combined
+/// by halving (x[i] with x[i + n/2]). First the register modes, slowest first; then the lane modes; then the warp modes. Every level
+/// reduces in this order, so they agree bit for bit.
+struct ReductionStep {
+  int64_t extent, stride; ///< Combine positions that differ in this digit, pairwise halving from extent down to 1.
+};
+std::vector<ReductionStep> reductionOrder(const Layout &layout, int axis);
+
+} // namespace minic

@@ -1,0 +1,70 @@
+// Types: interned, compared by pointer.
+#pragma once
+
+#include "minic/IR/Layout.h"
+#include "minic/Support/DType.h"
+#include "minic/Support/DimExpr.h"
+
+#include <cassert>
+#include <string>
+#include <vector>
+
+namespace minic {
+
+class Context;
+
+enum class TypeKind : uint8_t {
+  Scalar, ///< `f32`, `index`: one value, the same for all threads of a CTA unless a combiner or expansion holds it.
+  Tensor, ///< `tensor<MxNxf32>`: a value of a graph.
+  Buffer, ///< `buffer<MxNxf32>`: row-major global memory, of kernels and plans.
+  Tile,   ///< `tile<4x1024xf32>`, with a layout `tile<4x1024xf32, #l>` at the machine level: a value of one CTA, integer extents.
+  Smem,   ///< `smem<64x16xf32, strides = [1, 68]>`: shared memory of one CTA (strides in elements, row-major if not given).
+};
+
+struct TypeStorage {
+  TypeKind kind;
+  DType dtype;
+  std::vector<DimExpr> shape;
+  const Layout *layout = nullptr; ///< Tiles of the machine level.
+  std::vector<int64_t> strides;   ///< Shared memory; empty means row-major.
+};
+
+class Type {
+public:
+  Type() = default;
+  explicit Type(const TypeStorage *storage) : storage(storage) {}
+
+  explicit operator bool() const { return storage != nullptr; }
+  TypeKind kind() const { return get().kind; }
+  DType dtype() const { return get().dtype; }
+  const std::vector<DimExpr> &shape() const { return get().shape; }
+  int rank() const { return int(get().shape.size()); }
+  const Layout *layout() const { return get().layout; }
+  const std::vector<int64_t> &strides() const { return get().strides; }
+  bool isScalar() const { return kind() == TypeKind::Scalar; }
+  bool isIndex() const { return isScalar() && dtype() == DType::Index; }
+  bool isTensor() const { return kind() == TypeKind::Tensor; }
+  bool isBuffer() const { return kind() == TypeKind::Buffer; }
+  bool isTile() const { return kind() == TypeKind::Tile; }
+  bool isSmem() const { return kind() == TypeKind::Smem; }
+  /// The extents of a tile or smem type, which are integers.
+  std::vector<int64_t> extents() const;
+  /// Strides of shared memory in elements, row-major ones filled in.
+  std::vector<int64_t> smemStrides() const;
+  /// Number of elements as an expression.
+  DimExpr numElements() const;
+  /// `tensor<MxNxf32>`; a layout prints as `#layout<...>` unless the printer gives it an alias.
+  std::string str() const;
+
+  friend bool operator==(Type, Type) = default;
+  friend auto operator<=>(Type, Type) = default;
+  const TypeStorage &get() const {
+    assert(storage && "a null type");
+    return *storage;
+  }
+
+private:
+  const TypeStorage *storage = nullptr;
+};
+
+} // namespace minic

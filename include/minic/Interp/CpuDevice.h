@@ -1,0 +1,55 @@
+// A device that runs kernels by interpreting their IR: tile, masked or machine level.
+#pragma once
+
+#include "minic/Artifact/RunPlan.h"
+#include "minic/IR/IR.h"
+
+#include <memory>
+
+namespace minic {
+
+/// What one launch touched in one buffer.
+struct BufferTraffic {
+  int64_t distinctRead = 0, distinctWritten = 0; ///< Bytes of elements touched at least once.
+  int64_t issuedRead = 0, issuedWritten = 0;     ///< Bytes of all accesses, repeats counted.
+};
+struct LaunchTraffic {
+  std::string kernel;
+  std::vector<BufferTraffic> buffers;
+  BufferTraffic total() const;
+};
+
+struct CpuOptions {
+  int threads = 0;            ///< Programs in parallel; 0: as many as the machine has.
+  uint64_t shuffleSeed = 0;   ///< Not 0: run programs in a pseudo-random order.
+  bool countTraffic = false;
+};
+
+/// Interprets the kernels of a module. The module must stay alive and unchanged. Errors (all located at the op, in Diagnostics):
+/// an access outside its buffer (OutOfBounds), use of a lane that nothing defined (UndefinedRead: undefined memory is tracked by
+/// poison per element of allocated memory and shared memory, absent and filled lanes are not undefined), an output element that two
+/// programs or two threads store (LostStore), a race on shared memory (SharedRace: two threads touch an element without a barrier
+/// between, one of them writing).
+class CpuDevice : public Device {
+public:
+  explicit CpuDevice(Module &module, CpuOptions options = {});
+  ~CpuDevice() override;
+
+  Expected<DeviceMemory> allocate(int64_t bytes) override;
+  void release(DeviceMemory memory) override;
+  Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from) override;
+  Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from) override;
+  Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes) override;
+  Expected<void> launch(const Artifact &artifact, int kernel, std::span<const int64_t> grid, std::span<const DeviceMemory> buffers,
+                        const DimBindings &dims) override;
+  Expected<void> synchronize() override { return {}; }
+
+  /// One entry per launch since the last call, if traffic is counted.
+  std::vector<LaunchTraffic> takeTraffic();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace minic

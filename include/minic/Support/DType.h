@@ -1,0 +1,60 @@
+// Element types: the enum, names and sizes of `DTypes.def`, and the bit conversions of the narrow floats.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace minic {
+
+enum class DType : uint8_t {
+#define MINIC_DTYPE(id, spelling, bits, cls) id,
+#include "minic/Support/DTypes.def"
+#undef MINIC_DTYPE
+};
+
+enum class DTypeClass : uint8_t { Float, Int, Bool, Index };
+
+std::string_view dtypeName(DType t);
+std::optional<DType> parseDType(std::string_view name);
+/// Size of one element in memory, in bytes (i1 is one byte holding 0 or 1).
+int64_t dtypeBytes(DType t);
+DTypeClass dtypeClass(DType t);
+inline bool isFloat(DType t) { return dtypeClass(t) == DTypeClass::Float; }
+inline bool isNarrowFloat(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+/// A set of element types, as op rows use it.
+class DTypeSet {
+public:
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(DType t) : bits(1u << unsigned(t)) {}
+  constexpr bool contains(DType t) const { return bits >> unsigned(t) & 1; }
+  constexpr bool empty() const { return bits == 0; }
+  friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
+    DTypeSet r;
+    r.bits = a.bits | b.bits;
+    return r;
+  }
+  /// "f64, f32, f16, bf16": for messages and docs.
+  std::string str() const;
+
+private:
+  uint32_t bits = 0;
+};
+constexpr DTypeSet operator|(DType a, DType b) { return DTypeSet(a) | DTypeSet(b); }
+
+/// Conversions between f32 and the 16-bit floats, round to nearest even; NaN stays NaN (quiet), overflow gives infinity, denormals
+/// are kept (IEEE 754-2019, section 5.4.2).
+float halfToFloat(uint16_t bits);
+uint16_t floatToHalf(float value);
+float bfloatToFloat(uint16_t bits);
+uint16_t floatToBfloat(float value);
+/// f64 to the 16-bit floats with one rounding.
+uint16_t doubleToHalf(double value);
+uint16_t doubleToBfloat(double value);
+
+/// Rounds `value` to what an element of type `t` can hold (identity for f64; floats only).
+double roundToDType(double value, DType t);
+
+} // namespace minic

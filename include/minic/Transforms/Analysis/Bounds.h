@@ -1,0 +1,26 @@
+// What is known of index values in kernels, and proofs that a block of a buffer lies inside it.
+#pragma once
+
+#include "minic/IR/IR.h"
+
+namespace minic {
+
+/// True if index + lane < size is proved for every program, every trip and every lane in [0, lanes). Understands constants, program ids,
+/// their products with constants, and loop counters that start at 0.
+bool provedInBounds(const Value *index, int64_t lanes, const DimExpr &size);
+
+/// A power of two (at most 2^20) that divides every value of the index.
+int64_t knownMultiple(const Value *index);
+
+/// The tile axis of each buffer axis of a load or store.
+std::vector<int64_t> accessDims(const Operation &access);
+/// The buffer operand, and where the indices start.
+Value *accessBuffer(const Operation &access);
+unsigned firstIndex(const Operation &access);
+/// The type of the tile that moves.
+Type accessTile(const Operation &access);
+
+/// Tile axes of a load or store along which it is not proved in bounds, ascending.
+std::vector<int64_t> unprovedAxes(const Operation &access);
+
+} // namespace minic

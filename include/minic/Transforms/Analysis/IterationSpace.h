@@ -1,0 +1,45 @@
+// The loops that a set of graph ops shares, computed from the `axes` column of the op table alone.
+#pragma once
+
+#include "minic/IR/IR.h"
+
+#include <map>
+#include <optional>
+
+namespace minic {
+
+struct LoopAxis {
+  DimExpr extent;
+  bool reduced = false; ///< Some reduce or matmul of the set contracts it.
+};
+
+/// Axes of tensors that must run together are one loop axis. Values that come from outside the set have axes per use, so one tensor may
+/// be read along different loops.
+class IterationSpace {
+public:
+  /// For ops in topological order, e.g. a fusion region's. Fails, with the reason, if the ops have no common loop nest: a value would
+  /// run along one loop with two of its axes, reductions differ in what they contract, or an op has opaque axes.
+  static std::optional<IterationSpace> compute(std::span<Operation *const> ops, std::string *why = nullptr);
+
+  const std::vector<LoopAxis> &axes() const { return loops; }
+  int rank() const { return int(loops.size()); }
+  /// The loop axis of each axis of an op's result.
+  const std::vector<int> &axesOf(const Value *result) const { return resultAxes.at(result); }
+  bool has(const Value *result) const { return resultAxes.count(result) != 0; }
+  /// The loop axis of each axis of an operand, which may come from outside.
+  const std::vector<int> &axesOfUse(const Operation *op, unsigned operand) const { return useAxes.at({op, operand}); }
+  /// True if the value runs along a reduced axis.
+  bool isInner(const Value *result) const;
+
+private:
+  std::vector<LoopAxis> loops;
+  std::map<const Value *, std::vector<int>> resultAxes;
+  std::map<std::pair<const Operation *, unsigned>, std::vector<int>> useAxes;
+};
+
+/// Reads of memory or copies that cost nothing inside a region: constants, broadcasts and transposes.
+bool isFreeInRegion(const Operation &op);
+/// Work worth keeping single: contractions, divisions, roots and functions of Math.ir.
+bool isExpensive(const Operation &op);
+
+} // namespace minic

@@ -1,0 +1,15 @@
+// The schedule space of a region and the cost model's choice from it.
+#pragma once
+
+#include "minic/IR/Schedule.h"
+#include "minic/Target/TargetInfo.h"
+#include "minic/Transforms/Analysis/IterationSpace.h"
+
+namespace minic {
+
+/// The schedule for a region, or nullopt if no schedule of the target can run it. Given by the loops' extents, the element types and the
+/// target alone.
+std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
+                                       bool exact);
+
+} // namespace minic

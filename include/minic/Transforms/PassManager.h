@@ -1,0 +1,55 @@
+// Runs a list of passes and knows none of them: verify, time, dump, and a reproducer on failure.
+#pragma once
+
+#include "minic/IR/IR.h"
+#include "minic/IR/Verifier.h"
+#include "minic/Support/Expected.h"
+#include "minic/Target/TargetInfo.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace minic {
+
+struct PassContext {
+  Module &module;
+  const TargetInfo &target;
+  bool eager = false; ///< One region per op.
+  bool exact() const { return module.numerics == "exact"; }
+};
+
+/// One row of Passes.def: works on one function; may add functions to the module.
+struct Pass {
+  std::string_view name;    ///< The flag: `fuse`.
+  std::string_view summary;
+  LevelSet levels;          ///< Levels of the functions that it runs on.
+  std::optional<Level> to;  ///< The level afterwards, if it changes.
+  Expected<void> (*run)(Function &, PassContext &);
+};
+
+/// A pass at its place in a pipeline: it runs on the functions that stand at `level`.
+struct PassStep {
+  const Pass *pass;
+  Level level;
+};
+
+struct PassTiming {
+  std::string name;
+  double milliseconds;
+};
+
+struct PassManagerOptions {
+  LevelHooks hooks;
+  bool verifyEach = true;
+  std::function<void(const Pass &, Module &)> beforePass, afterPass;
+  std::vector<PassTiming> *timings = nullptr;
+};
+
+/// Runs `steps` in order, each over all functions of its level (in module order, those present when it starts). After each the module is
+/// verified; a failure is PassFailed with the pass's name, the verifier's findings as notes, and the IR from before the pass in
+/// `failedInput` (if given).
+Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassContext &context, const PassManagerOptions &options,
+                         std::string *failedInput = nullptr);
+
+} // namespace minic

@@ -1,0 +1,146 @@
+#include "minic/CodeGen/CodeGen.h"
+
+#include "Backend.h"
+#include "Lowering.h"
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+
+namespace minic {
+
+using namespace codegen;
+
+/// Functions that return scalars are bodies of math functions.
+static bool isKernel(const Function &function) { return function.kind == FunctionKind::Kernel && function.resultTypes.empty(); }
+
+static std::vector<Function *> machineKernels(Module &module) {
+  std::vector<Function *> kernels;
+  for (Function *function : module.functions())
+    if (isKernel(*function) && function->level == Level::Machine)
+      kernels.push_back(function);
+  return kernels;
+}
+
+static KernelCode describe(Function &kernel) {
+  KernelCode code{.name = kernel.name, .numBuffers = int64_t(kernel.params().size()), .dims = kernel.dimNames(), .threads = threadsOf(kernel)};
+  walk(kernel.body(), [&](Operation &op) {
+    if (op.is(OpKind::AllocShared)) // Each array starts at a multiple of 16 bytes.
+      code.sharedBytes += (smemElements(op.result()->type()) * dtypeBytes(op.result()->type().dtype()) + 15) / 16 * 16;
+  });
+  return code;
+}
+
+/// What the target cannot run whatever the code is.
+static void checkResources(const Function &kernel, const KernelCode &code, const TargetInfo &target, Diagnostics &errors) {
+  auto limit = [&](std::string what, int64_t needed, int64_t available) {
+    if (needed > available)
+      errors.push_back({.code = ErrorCode::ResourceLimit,
+                        .message = "kernel @" + kernel.name + " needs " + std::to_string(needed) + " " + what + ", and " +
+                                   std::string(target.name) + " has " + std::to_string(available),
+                        .loc = kernel.loc});
+  };
+  limit("bytes of shared memory per CTA", code.sharedBytes, target.sharedBytesPerCta);
+  limit("bytes of parameters", 8 * code.numBuffers + 4 * int64_t(code.dims.size()), target.maxParameterBytes);
+  limit("threads per CTA", code.threads, target.maxThreadsPerCta);
+  if (code.threads < 1 || code.threads % target.warpSize != 0)
+    errors.push_back({.code = ErrorCode::BackendFailed,
+                      .message = "kernel @" + kernel.name + " has threads = " + std::to_string(code.threads) + ", and a warp has " +
+                                 std::to_string(target.warpSize),
+                      .loc = kernel.loc,
+                      .fix = "state a multiple of " + std::to_string(target.warpSize)});
+}
+
+/// LLVM code for some kernels of one module.
+static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target, const Backend &backend,
+                                                     llvm::LLVMContext &context) {
+  auto module = std::make_unique<llvm::Module>("minic", context);
+  backend.prepare(*module);
+  Diagnostics errors;
+  for (Function *kernel : kernels)
+    checkResources(*kernel, describe(*kernel), target, errors);
+  if (!errors.empty())
+    return errors;
+  // All declarations first: kernels keep their names, and a shared array that has one of them gets another.
+  std::vector<llvm::Function *> functions;
+  for (Function *kernel : kernels)
+    functions.push_back(declareKernel(*kernel, *module));
+  for (size_t i = 0; i < kernels.size(); ++i)
+    KernelLowering(*kernels[i], *functions[i], target, errors).run();
+  if (!errors.empty())
+    return errors;
+  if (auto valid = backend.verify(*module); !valid)
+    return valid.takeErrors();
+  return module;
+}
+
+Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize) {
+  auto backend = Backend::create(target);
+  if (!backend)
+    return backend.takeErrors();
+  llvm::LLVMContext context;
+  auto code = lower(machineKernels(module), target, **backend, context);
+  if (!code)
+    return code.takeErrors();
+  if (optimize)
+    if (auto done = (*backend)->optimize(**code); !done)
+      return done.takeErrors();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*code)->print(stream, nullptr);
+  return text;
+}
+
+static Expected<std::string> compileKernels(std::span<Function *const> kernels, const TargetInfo &target, const Backend &backend) {
+  llvm::LLVMContext context;
+  context.setDiscardValueNames(true);
+  auto code = lower(kernels, target, backend, context);
+  if (!code)
+    return code.takeErrors();
+  if (auto done = backend.optimize(**code); !done)
+    return done.takeErrors();
+  return backend.emitPtx(**code);
+}
+
+Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
+  auto backend = Backend::create(target);
+  if (!backend)
+    return backend.takeErrors();
+  return compileKernels(machineKernels(module), target, **backend);
+}
+
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target) {
+  auto backend = Backend::create(target);
+  if (!backend)
+    return backend.takeErrors();
+  std::vector<KernelCode> result;
+  Diagnostics errors;
+  for (Function *kernel : machineKernels(module)) {
+    auto ptx = compileKernels({&kernel, 1}, target, **backend);
+    if (!ptx) {
+      Diagnostics found = ptx.takeErrors();
+      errors.insert(errors.end(), found.begin(), found.end());
+      continue;
+    }
+    result.push_back(describe(*kernel));
+    result.back().ptx = std::move(*ptx);
+  }
+  if (!errors.empty())
+    return errors;
+  return result;
+}
+
+std::vector<KernelCode> describeKernels(Module &module) {
+  std::vector<KernelCode> result;
+  for (Function *function : module.functions())
+    if (isKernel(*function))
+      result.push_back(describe(*function));
+  return result;
+}
+
+std::string llvmVersion() { return LLVM_VERSION_STRING; }
+
+} // namespace minic

@@ -1,0 +1,362 @@
+#include "Lowering.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace minic::codegen {
+
+int64_t threadsOf(const Function &kernel) {
+  const Attribute *threads = kernel.attr("threads");
+  return threads && threads->asInt() ? *threads->asInt() : 0;
+}
+
+static std::unordered_set<const Value *> storedBuffers(Function &kernel) {
+  std::unordered_set<const Value *> stored;
+  walk(kernel.body(), [&](Operation &op) {
+    if (op.is(OpKind::Store))
+      stored.insert(op.operand(1));
+  });
+  return stored;
+}
+
+llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
+  llvm::LLVMContext &context = module.getContext();
+  std::vector<llvm::Type *> types(kernel.params().size(), llvm::PointerType::get(context, 1));
+  std::vector<std::string> dims = kernel.dimNames();
+  types.resize(types.size() + dims.size(), llvm::Type::getInt32Ty(context));
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
+  auto *function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, kernel.name, module);
+  function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr("nvvm.reqntid", std::to_string(threadsOf(kernel)) + ",1,1");
+
+  std::unordered_set<const Value *> stored = storedBuffers(kernel);
+  unsigned position = 0;
+  for (Value *param : kernel.params()) {
+    llvm::Argument *argument = function->getArg(position);
+    argument->setName(param->name());
+    llvm::AttrBuilder attributes(context);
+    // Buffers of one launch may be the same memory only where nothing writes it, so that none aliases what another one modifies.
+    attributes.addAttribute(llvm::Attribute::NoAlias).addAlignmentAttr(16);
+    if (!stored.count(param))
+      attributes.addAttribute(llvm::Attribute::ReadOnly);
+    function->addParamAttrs(position++, attributes);
+  }
+  for (const std::string &name : dims) {
+    function->getArg(position)->setName(name);
+    llvm::AttrBuilder attributes(context);
+    attributes.addAttribute(llvm::Attribute::NoUndef);
+    attributes.addRangeAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt::getSignedMinValue(32)));
+    function->addParamAttrs(position++, attributes);
+  }
+  return function;
+}
+
+KernelLowering::KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, Diagnostics &errors)
+    : ir(function.getContext()), target(target), kernel(kernel), setup(function.getContext()), function(function), errors(errors),
+      threads(threadsOf(kernel)), stored(storedBuffers(kernel)) {}
+
+void KernelLowering::run() {
+  // The setup code goes before the entry block's terminator, whenever it is found to be needed.
+  llvm::BasicBlock *entry = newBlock("entry"), *body = newBlock("body");
+  setup.SetInsertPoint(llvm::BranchInst::Create(body, entry));
+  ir.SetInsertPoint(body);
+  unsigned position = 0;
+  for (Value *param : kernel.params())
+    values[param] = {function.getArg(position++)};
+  for (const std::string &name : kernel.dimNames())
+    dimParameters[name] = function.getArg(position++);
+  lowerRegion(kernel.body());
+  ir.CreateRetVoid();
+}
+
+//===- Values -===//
+
+const Registers &KernelLowering::get(Value *value) const {
+  auto it = values.find(value);
+  assert(it != values.end() && "a value that is used before it is lowered");
+  return it->second;
+}
+
+void KernelLowering::set(Value *value, Registers registers) {
+  assert((!value->type().isTile() || int64_t(registers.size()) == value->type().layout()->numRegs()) && "a tile needs all its registers");
+  for (llvm::Value *part : registers)
+    if (llvm::isa<llvm::Instruction>(part) && !part->hasName())
+      part->setName(value->name());
+  values[value] = std::move(registers);
+}
+
+void KernelLowering::fail(const Operation &op, std::string message) {
+  errors.push_back({.code = ErrorCode::BackendFailed,
+                    .message = "kernel @" + kernel.name + ": '" + std::string(op.info().name) + "' " + std::move(message),
+                    .loc = op.loc()});
+  for (Value *result : op.results()) {
+    size_t count = result->type().isTile() ? size_t(result->type().layout()->numRegs()) : 1;
+    llvm::Type *type = result->type().isSmem() ? ir.getPtrTy(3) : elementType(result->type().dtype());
+    values[result] = Registers(count, llvm::Constant::getNullValue(type));
+  }
+}
+
+std::vector<Registers> KernelLowering::lowerRegion(Block &block) {
+  for (Operation &op : block)
+    if (!op.info().terminator)
+      lowerOperation(op);
+  std::vector<Registers> yielded;
+  for (Value *operand : block.back()->operands())
+    yielded.push_back(get(operand));
+  return yielded;
+}
+
+void KernelLowering::lowerOperation(Operation &op) {
+  if (op.info().elementwise)
+    return lowerElementwise(*this, op);
+  switch (op.kind()) {
+  case OpKind::Constant:
+    return lowerConstant(*this, op);
+  case OpKind::Broadcast:
+    return lowerBroadcast(*this, op);
+  case OpKind::Reduce:
+    return lowerReduce(*this, op);
+  case OpKind::ProgramId:
+    return lowerProgramId(op);
+  case OpKind::Dim:
+    return set(op.result(), {size(*op.attr("expr")->asDim())});
+  case OpKind::For:
+    return lowerFor(op);
+  case OpKind::Load:
+    return lowerLoad(*this, op);
+  case OpKind::Store:
+    return lowerStore(*this, op);
+  case OpKind::InBounds:
+    return lowerInBounds(*this, op);
+  case OpKind::Dot:
+    return lowerDot(*this, op);
+  case OpKind::AllocShared:
+    return lowerAllocShared(*this, op);
+  case OpKind::SharedStore:
+    return lowerSharedStore(*this, op);
+  case OpKind::SharedLoad:
+    return lowerSharedLoad(*this, op);
+  case OpKind::BarrierOp:
+    return lowerBarrier(*this, op);
+  default:
+    return fail(op, "has no code for GPUs");
+  }
+}
+
+void KernelLowering::lowerProgramId(Operation &op) {
+  // A grid has less than 2^31 programs, so each of its axes fits 32 bits and the divisions need no more.
+  llvm::Value *linear = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  std::vector<DimExpr> grid = op.dimsAttr("grid");
+  for (unsigned axis = op.numResults(); axis-- > 0;) {
+    llvm::Value *id = linear;
+    if (axis > 0) {
+      llvm::Value *extent = ir.CreateTrunc(size(grid[axis]), ir.getInt32Ty());
+      id = ir.CreateURem(linear, extent);
+      linear = ir.CreateUDiv(linear, extent);
+    }
+    set(op.result(axis), {ir.CreateZExt(id, ir.getInt64Ty(), "", /*IsNonNeg=*/true)});
+  }
+}
+
+void KernelLowering::lowerFor(Operation &op) {
+  Registers inits;
+  for (unsigned i = 3; i < op.numOperands(); ++i)
+    inits.insert(inits.end(), get(op.operand(i)).begin(), get(op.operand(i)).end());
+  Block &region = op.region();
+  Registers last = loop(scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), inits,
+                        [&](llvm::Value *index, const Registers &carried) {
+                          set(region.argument(0), {index});
+                          auto from = carried.begin();
+                          for (unsigned i = 1; i < region.arguments().size(); ++i) {
+                            auto count = std::ptrdiff_t(get(op.operand(i + 2)).size());
+                            set(region.argument(i), Registers(from, from + count));
+                            from += count;
+                          }
+                          Registers next;
+                          for (const Registers &value : lowerRegion(region))
+                            next.insert(next.end(), value.begin(), value.end());
+                          return next;
+                        });
+  auto from = last.begin();
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    auto count = std::ptrdiff_t(get(op.operand(i + 3)).size());
+    set(op.result(i), Registers(from, from + count));
+    from += count;
+  }
+}
+
+//===- Control flow -===//
+
+llvm::BasicBlock *KernelLowering::newBlock(const char *name) {
+  return llvm::BasicBlock::Create(function.getContext(), name, &function);
+}
+
+Registers KernelLowering::loop(llvm::Value *lo, llvm::Value *hi, llvm::Value *step, const Registers &inits,
+                               const std::function<Registers(llvm::Value *, const Registers &)> &body) {
+  llvm::BasicBlock *before = ir.GetInsertBlock(), *top = newBlock("loop"), *after = newBlock("after");
+  ir.CreateCondBr(ir.CreateICmpSLT(lo, hi), top, after);
+  ir.SetInsertPoint(top);
+  llvm::PHINode *index = ir.CreatePHI(lo->getType(), 2);
+  index->addIncoming(lo, before);
+  Registers carried;
+  for (llvm::Value *init : inits) {
+    llvm::PHINode *phi = ir.CreatePHI(init->getType(), 2);
+    phi->addIncoming(init, before);
+    carried.push_back(phi);
+  }
+  Registers next = body(index, carried);
+  assert(next.size() == inits.size() && "a loop yields what it carries");
+  llvm::BasicBlock *latch = ir.GetInsertBlock();
+  llvm::Value *nextIndex = ir.CreateNSWAdd(index, step);
+  index->addIncoming(nextIndex, latch);
+  for (size_t i = 0; i < next.size(); ++i)
+    llvm::cast<llvm::PHINode>(carried[i])->addIncoming(next[i], latch);
+  llvm::BranchInst *back = ir.CreateCondBr(ir.CreateICmpSLT(nextIndex, hi), top, after);
+  // How far a loop is unrolled is the schedule's choice, neither LLVM's nor (through the pragma that this prints) ptxas's.
+  llvm::LLVMContext &context = function.getContext();
+  auto *unroll = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+  llvm::MDNode *id = llvm::MDNode::getDistinct(context, {nullptr, unroll});
+  id->replaceOperandWith(0, id);
+  back->setMetadata(llvm::LLVMContext::MD_loop, id);
+
+  ir.SetInsertPoint(after);
+  Registers results;
+  for (size_t i = 0; i < inits.size(); ++i) {
+    llvm::PHINode *phi = ir.CreatePHI(inits[i]->getType(), 2);
+    phi->addIncoming(inits[i], before);
+    phi->addIncoming(next[i], latch);
+    results.push_back(phi);
+  }
+  return results;
+}
+
+void KernelLowering::guarded(llvm::Value *condition, const std::function<void()> &body, const std::function<void()> &otherwise) {
+  if (!condition)
+    return body();
+  llvm::BasicBlock *then = newBlock("then"), *other = otherwise ? newBlock("else") : nullptr, *join = newBlock("join");
+  ir.CreateCondBr(condition, then, other ? other : join);
+  ir.SetInsertPoint(then);
+  body();
+  ir.CreateBr(join);
+  if (other) {
+    ir.SetInsertPoint(other);
+    otherwise();
+    ir.CreateBr(join);
+  }
+  ir.SetInsertPoint(join);
+}
+
+//===- Sizes and threads -===//
+
+static bool isConstant(llvm::Value *value, uint64_t number) {
+  auto *constant = llvm::dyn_cast<llvm::ConstantInt>(value);
+  return constant && constant->equalsInt(number);
+}
+
+llvm::Value *mulIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  if (isConstant(x, 1) || isConstant(y, 0))
+    return y;
+  if (isConstant(y, 1) || isConstant(x, 0))
+    return x;
+  return ir.CreateMul(x, y, "", /*HasNUW=*/true, /*HasNSW=*/true);
+}
+
+llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  if (isConstant(x, 0))
+    return y;
+  if (isConstant(y, 0))
+    return x;
+  return ir.CreateAdd(x, y, "", /*HasNUW=*/true, /*HasNSW=*/true);
+}
+
+llvm::Value *KernelLowering::size(const DimExpr &expr) {
+  if (auto value = expr.constant())
+    return i64(*value);
+  auto it = sizes.find(expr);
+  if (it != sizes.end())
+    return it->second;
+  // The launch evaluates the same expressions with an overflow check, so the products here do not overflow.
+  llvm::Value *product = nullptr;
+  for (const DimExpr::Factor &factor : expr.getFactors()) {
+    llvm::Value *value;
+    if (factor.ceilDivOf) {
+      llvm::Value *divisor = size(factor.ceilDivOf->second);
+      llvm::Value *up = addIndex(setup, size(factor.ceilDivOf->first), setup.CreateSub(divisor, i64(1)));
+      value = setup.CreateUDiv(up, divisor);
+    } else {
+      value = setup.CreateZExt(dimParameters.at(factor.name), setup.getInt64Ty(), factor.name, /*IsNonNeg=*/true);
+    }
+    product = product ? mulIndex(setup, product, value) : value;
+  }
+  return sizes[expr] = mulIndex(setup, product, i64(expr.getCoefficient()));
+}
+
+llvm::Value *KernelLowering::threadPosition(bool warp) {
+  if (!laneId) {
+    llvm::CallInst *thread = setup.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
+    thread->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(std::max<int64_t>(threads, 1)))));
+    laneId = setup.CreateAnd(thread, uint64_t(31), "lane");
+    warpId = threads <= 32 ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateLShr(thread, uint64_t(5), "warp");
+  }
+  return warp ? warpId : laneId;
+}
+
+/// Calls `fn(mode, digit)` for the modes along `axis` (-1: copies) that more than one of `count` positions tell apart.
+template <typename Fn>
+static void forEachDigit(IRBuilder &ir, const std::vector<Mode> &modes, llvm::Value *position, int64_t count, int axis, Fn fn) {
+  int64_t below = 1;
+  auto above = [&] { return below == 1 ? position : ir.CreateUDiv(position, ir.getInt32(uint32_t(below))); };
+  for (const Mode &mode : modes) {
+    if (mode.extent > 1 && mode.axis == axis) {
+      llvm::Value *digit = above();
+      if (below * mode.extent < count)
+        digit = ir.CreateURem(digit, ir.getInt32(uint32_t(mode.extent)));
+      fn(mode, digit);
+    }
+    below *= mode.extent;
+  }
+  // Positions past the last digit start again at the first element: copies.
+  if (below < count && axis < 0)
+    fn(Mode{-1, (count + below - 1) / below, 0}, above());
+}
+
+llvm::Value *KernelLowering::threadOffset(const Layout &layout, int axis) {
+  auto [it, isNew] = threadOffsets.try_emplace({&layout, axis});
+  if (!isNew)
+    return it->second;
+  llvm::Value *sum = i32(0);
+  auto add = [&](const Mode &mode, llvm::Value *digit) { sum = addIndex(setup, sum, mulIndex(setup, digit, i32(mode.stride))); };
+  forEachDigit(setup, layout.lane, threadPosition(false), 32, axis, add);
+  forEachDigit(setup, layout.warp, threadPosition(true), threads / 32, axis, add);
+  return it->second = sum;
+}
+
+llvm::Value *KernelLowering::isHolder(const Layout &layout) {
+  auto [it, isNew] = holders.try_emplace(&layout);
+  if (!isNew)
+    return it->second;
+  llvm::Value *first = nullptr;
+  auto add = [&](const Mode &, llvm::Value *digit) {
+    llvm::Value *isZero = setup.CreateICmpEQ(digit, i32(0));
+    first = first ? setup.CreateAnd(first, isZero) : isZero;
+  };
+  forEachDigit(setup, layout.lane, threadPosition(false), 32, -1, add);
+  forEachDigit(setup, layout.warp, threadPosition(true), threads / 32, -1, add);
+  return it->second = first;
+}
+
+llvm::Value *KernelLowering::limit(llvm::Value *index, const DimExpr &extent, const Layout &layout, int axis) {
+  // Clamped to [0, 2^31): what is left of the axis is the same for all threads; the rest is 32-bit arithmetic per thread.
+  llvm::Value *left = isConstant(index, 0) ? size(extent) : ir.CreateSub(size(extent), index);
+  left = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, i64(INT32_MAX));
+  left = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, i64(0));
+  llvm::Value *thread = threadOffset(layout, axis);
+  left = ir.CreateTrunc(left, ir.getInt32Ty());
+  return isConstant(thread, 0) ? left : ir.CreateNSWSub(left, thread);
+}
+
+} // namespace minic::codegen

@@ -1,0 +1,128 @@
+// One machine-level kernel to one LLVM function. Private to lib/CodeGen.
+//
+// A tile is split into its registers here: each thread holds one llvm::Value per register of the tile's layout. Everything that depends on
+// the thread or on sizes alone is computed once, in the entry block.
+#pragma once
+
+#include "minic/IR/IR.h"
+#include "minic/Target/TargetInfo.h"
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace minic::codegen {
+
+/// Folds constants only: a folder that looks through operands would take a loop's phi for its first value while the loop is being built.
+using IRBuilder = llvm::IRBuilder<>;
+/// What a value is in LLVM: one element per register of a tile; one for a scalar, a buffer or shared memory (its pointer).
+using Registers = std::vector<llvm::Value *>;
+
+class KernelLowering {
+public:
+  /// `function` is the declaration that `declareKernel` made.
+  KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, Diagnostics &errors);
+  /// Fills the function's body.
+  void run();
+
+  IRBuilder ir; ///< At the end of what has been emitted.
+  const TargetInfo &target;
+  Function &kernel;
+
+  //===- Values -===//
+  const Registers &get(Value *value) const;
+  llvm::Value *scalar(Value *value) const { return get(value)[0]; }
+  void set(Value *value, Registers registers);
+  /// Operand `i`, one entry per register of a tile of layout `to` with the operand's shape.
+  Registers operandAs(const Operation &op, unsigned i, Type to);
+  /// The code generator cannot do this: a diagnostic at the op, and zeros for its results so that lowering goes on.
+  void fail(const Operation &op, std::string message);
+  /// Lowers the operations of a region up to its terminator and gives what that yields.
+  std::vector<Registers> lowerRegion(Block &block);
+
+  //===- Types and numbers -===//
+  llvm::Type *elementType(DType type);
+  /// i1 is a byte in memory.
+  llvm::Type *memoryType(DType type);
+  llvm::Value *fromMemory(llvm::Value *value, DType type);
+  llvm::Value *toMemory(llvm::Value *value, DType type);
+  /// Null if the attribute is not one number.
+  llvm::Constant *number(const Attribute &attribute, DType type);
+  llvm::ConstantInt *i64(int64_t value) { return ir.getInt64(uint64_t(value)); }
+  llvm::ConstantInt *i32(int64_t value) { return ir.getInt32(uint32_t(value)); }
+
+  //===- Computed once, in the entry block -===//
+  /// An i64.
+  llvm::Value *size(const DimExpr &expr);
+  /// What the thread contributes to the index along `axis`, an i32.
+  llvm::Value *threadOffset(const Layout &layout, int axis);
+  /// True in one of the threads that hold the same element; null if there is only one.
+  llvm::Value *isHolder(const Layout &layout);
+  IRBuilder setup; ///< At the end of the entry block.
+
+  /// How far along `axis` the thread's first position may lie: register positions o with o < limit are inside. An i32; computed here.
+  llvm::Value *limit(llvm::Value *index, const DimExpr &size, const Layout &layout, int axis);
+
+  //===- Control flow -===//
+  llvm::BasicBlock *newBlock(const char *name);
+  /// A loop that runs at least once if `lo` < `hi`: `body` gets the index (type of `lo`) and the carried values and gives their next ones.
+  Registers loop(llvm::Value *lo, llvm::Value *hi, llvm::Value *step, const Registers &inits,
+                 const std::function<Registers(llvm::Value *, const Registers &)> &body);
+  /// Emits `body` where `condition` holds (always if null), and `otherwise`, if given, where it does not.
+  void guarded(llvm::Value *condition, const std::function<void()> &body, const std::function<void()> &otherwise = {});
+  /// Conjunction; null is true.
+  llvm::Value *both(llvm::Value *x, llvm::Value *y) { return !x ? y : !y ? x : ir.CreateAnd(x, y); }
+
+  bool isStored(Value *buffer) const { return stored.count(buffer) != 0; }
+
+private:
+  llvm::Value *threadPosition(bool warp);
+  void lowerOperation(Operation &op);
+  void lowerProgramId(Operation &op);
+  void lowerFor(Operation &op);
+
+  llvm::Function &function;
+  Diagnostics &errors;
+  int64_t threads;
+  llvm::Value *laneId = nullptr, *warpId = nullptr;
+  std::unordered_map<const Value *, Registers> values; // Looked up only, as the caches below: their order cannot reach any output.
+  std::unordered_set<const Value *> stored;
+  std::map<DimExpr, llvm::Value *> sizes;
+  std::map<std::string, llvm::Value *, std::less<>> dimParameters;
+  std::map<std::pair<const Layout *, int>, llvm::Value *> threadOffsets;
+  std::map<const Layout *, llvm::Value *> holders;
+};
+
+/// Threads per CTA as the kernel's header says; 0 if it does not.
+int64_t threadsOf(const Function &kernel);
+/// Number of elements that shared memory of this type spans.
+int64_t smemElements(Type type);
+/// The declaration with its parameters and attributes.
+llvm::Function *declareKernel(Function &kernel, llvm::Module &module);
+
+// Each lowers one kind of operation at `k.ir` and sets its results.
+void lowerConstant(KernelLowering &k, Operation &op);
+void lowerElementwise(KernelLowering &k, Operation &op);
+void lowerBroadcast(KernelLowering &k, Operation &op);
+void lowerInBounds(KernelLowering &k, Operation &op);
+void lowerLoad(KernelLowering &k, Operation &op);
+void lowerStore(KernelLowering &k, Operation &op);
+void lowerAllocShared(KernelLowering &k, Operation &op);
+void lowerSharedStore(KernelLowering &k, Operation &op);
+void lowerSharedLoad(KernelLowering &k, Operation &op);
+void lowerBarrier(KernelLowering &k, Operation &op);
+void lowerReduce(KernelLowering &k, Operation &op);
+void lowerDot(KernelLowering &k, Operation &op);
+
+/// Products and sums of positions and sizes, which are not negative and do not overflow: every one is at most a buffer's size, or past its
+/// end by less than a tile. Factors of 1 and terms of 0 leave no code.
+llvm::Value *mulIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
+llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
+
+/// A primitive scalar op by its row's LLVM form; null if the row has none for this class of types.
+llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat);
+
+} // namespace minic::codegen

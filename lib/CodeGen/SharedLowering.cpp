@@ -1,0 +1,154 @@
+// Shared memory: arrays, stores, loads, and the barrier between them.
+#include "SharedMemory.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+
+namespace minic::codegen {
+
+int64_t smemElements(Type type) {
+  std::vector<int64_t> extents = type.extents(), strides = type.smemStrides();
+  int64_t last = 0;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] == 0)
+      return 0;
+    last += (extents[axis] - 1) * strides[axis];
+  }
+  return last + 1;
+}
+
+int64_t powerOfTwoIn(int64_t value, int64_t limit) { return value == 0 ? limit : std::min(limit, value & -value); }
+
+int64_t threadAlignment(const Layout &layout, const std::vector<int64_t> &strides, DType dtype) {
+  int64_t alignment = std::max<int64_t>(16 / dtypeBytes(dtype), 1);
+  for (const auto *modes : {&layout.lane, &layout.warp})
+    for (const Mode &mode : *modes)
+      if (mode.axis >= 0 && mode.extent > 1)
+        alignment = powerOfTwoIn(mode.stride * strides[size_t(mode.axis)], alignment);
+  return alignment;
+}
+
+llvm::Value *threadPosition(KernelLowering &k, const Layout &layout, const std::vector<int64_t> &strides) {
+  llvm::Value *position = k.i32(0);
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (strides[axis] != 0)
+      position = addIndex(k.setup, position, mulIndex(k.setup, k.threadOffset(layout, int(axis)), k.i32(strides[axis])));
+  return position;
+}
+
+int64_t registerPosition(const Layout &layout, int64_t r, const std::vector<int64_t> &strides) {
+  std::vector<int64_t> index(strides.size(), 0);
+  layout.addRegister(r, index);
+  int64_t position = 0;
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    position += index[axis] * strides[axis];
+  return position;
+}
+
+//===- Reads -===//
+
+SharedReader::SharedReader(KernelLowering &k, llvm::Value *memory, DType dtype, llvm::Value *position, int64_t alignment,
+                           std::set<int64_t> offsets)
+    : k(k), dtype(dtype), pointer(k.ir.CreateInBoundsGEP(k.memoryType(dtype), memory, position)), widest(alignment),
+      offsets(std::move(offsets)) {}
+
+std::pair<int64_t, int64_t> SharedReader::pieceOf(int64_t offset) const {
+  // The widest aligned piece of which every element is wanted. All its elements find the same one.
+  for (int64_t width = widest; width > 1; width /= 2) {
+    int64_t first = offset - offset % width, found = 0;
+    for (auto it = offsets.lower_bound(first); it != offsets.end() && *it < first + width; ++it)
+      ++found;
+    if (found == width)
+      return {first, width};
+  }
+  return {offset, 1};
+}
+
+llvm::Value *SharedReader::read(int64_t offset) {
+  auto [first, width] = pieceOf(offset);
+  Registers &elements = loaded[first];
+  if (elements.empty()) {
+    llvm::Type *element = k.memoryType(dtype);
+    llvm::Type *type = width == 1 ? element : llvm::FixedVectorType::get(element, unsigned(width));
+    llvm::Value *address = k.ir.CreateInBoundsGEP(element, pointer, k.i32(first));
+    llvm::Value *piece = k.ir.CreateAlignedLoad(type, address, llvm::Align(uint64_t(width * dtypeBytes(dtype))));
+    for (int64_t i = 0; i < width; ++i)
+      elements.push_back(k.fromMemory(width == 1 ? piece : k.ir.CreateExtractElement(piece, uint64_t(i)), dtype));
+  }
+  return elements[size_t(offset - first)];
+}
+
+void lowerSharedLoad(KernelLowering &k, Operation &op) {
+  Type type = op.result()->type();
+  const Layout &layout = *type.layout();
+  std::vector<int64_t> strides = op.operand(0)->type().smemStrides();
+  std::vector<int64_t> positions;
+  for (int64_t r = 0; r < layout.numRegs(); ++r)
+    positions.push_back(registerPosition(layout, r, strides));
+  SharedReader reader(k, k.scalar(op.operand(0)), type.dtype(), threadPosition(k, layout, strides),
+                      threadAlignment(layout, strides, type.dtype()), {positions.begin(), positions.end()});
+  Registers result;
+  for (int64_t position : positions)
+    result.push_back(reader.read(position));
+  k.set(op.result(), std::move(result));
+}
+
+//===- Arrays, stores, barriers -===//
+
+void lowerAllocShared(KernelLowering &k, Operation &op) {
+  Type type = op.result()->type();
+  auto *array = llvm::ArrayType::get(k.memoryType(type.dtype()), uint64_t(std::max<int64_t>(smemElements(type), 1)));
+  llvm::Module &module = *k.ir.GetInsertBlock()->getModule();
+  std::string name = k.kernel.name + "_" + (op.result()->name().empty() ? "shared" : op.result()->name());
+  auto *global = new llvm::GlobalVariable(module, array, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
+                                          llvm::PoisonValue::get(array), name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+  global->setAlignment(llvm::Align(16));
+  k.set(op.result(), {global});
+}
+
+void lowerSharedStore(KernelLowering &k, Operation &op) {
+  Type type = op.operand(0)->type();
+  const Layout &layout = *type.layout();
+  std::vector<int64_t> strides = op.operand(1)->type().smemStrides();
+  IRBuilder &ir = k.ir;
+  llvm::Type *element = k.memoryType(type.dtype());
+  const Registers &value = k.get(op.operand(0));
+  // By position, so that what is contiguous moves together; a register that replicates an earlier one finds its place taken.
+  std::map<int64_t, size_t> byPosition;
+  for (int64_t r = 0; r < layout.numRegs(); ++r)
+    byPosition.try_emplace(registerPosition(layout, r, strides), size_t(r));
+  int64_t widest = threadAlignment(layout, strides, type.dtype());
+  llvm::Value *pointer = ir.CreateInBoundsGEP(element, k.scalar(op.operand(1)), threadPosition(k, layout, strides));
+
+  k.guarded(k.isHolder(layout), [&] {
+    for (auto it = byPosition.begin(); it != byPosition.end();) {
+      int64_t first = it->first, width = powerOfTwoIn(first, widest);
+      auto isWhole = [&] {
+        auto end = it;
+        for (int64_t i = 0; i < width; ++i, ++end)
+          if (end == byPosition.end() || end->first != first + i)
+            return false;
+        return true;
+      };
+      while (!isWhole())
+        width /= 2;
+      llvm::Value *data = nullptr;
+      if (width > 1)
+        data = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, unsigned(width)));
+      for (int64_t i = 0; i < width; ++i, ++it) {
+        llvm::Value *part = k.toMemory(value[it->second], type.dtype());
+        data = width == 1 ? part : ir.CreateInsertElement(data, part, uint64_t(i));
+      }
+      ir.CreateAlignedStore(data, ir.CreateInBoundsGEP(element, pointer, k.i32(first)),
+                            llvm::Align(uint64_t(width * dtypeBytes(type.dtype()))));
+    }
+  });
+}
+
+void lowerBarrier(KernelLowering &k, Operation &) {
+  k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {k.i32(0)});
+}
+
+} // namespace minic::codegen

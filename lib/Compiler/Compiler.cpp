@@ -1,0 +1,243 @@
+#include "minic/Compiler/Compiler.h"
+
+#include "BindDims.h"
+#include "minic/CodeGen/CodeGen.h"
+#include "minic/IR/Parser.h"
+#include "minic/IR/Printer.h"
+#include "minic/Support/HostTensor.h"
+#include "minic/Transforms/Analysis/Padding.h"
+
+#include <algorithm>
+#include <map>
+
+namespace minic {
+
+LevelHooks levelHooks() { return {.masked = verifyMasked}; }
+
+//===- Loading -===//
+
+/// The value of a header key: the flag's, the file's, or the default; both and different is a contradiction.
+static std::optional<Diagnostic> settle(std::string_view key, std::string &value, bool stated, const std::string &flag) {
+  if (flag.empty())
+    return std::nullopt;
+  if (stated && value != flag)
+    return Diagnostic{.code = ErrorCode::BadFlag,
+                      .message = "the file says " + std::string(key) + " = " + value + ", the flag says " + flag,
+                      .fix = "drop the flag, or change the file's module line"};
+  value = flag;
+  return std::nullopt;
+}
+
+Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffer &source, const CompileOptions &options,
+                                             Diagnostics *warnings) {
+  auto module = parseModule(context, source);
+  if (!module)
+    return module.takeErrors();
+  Module &m = **module;
+  if (auto error = settle("target", m.target, m.targetStated, options.target))
+    return *error;
+  if (auto error = settle("numerics", m.numerics, m.numericsStated, options.numerics))
+    return *error;
+  if (m.numerics != "exact" && m.numerics != "default" && m.numerics != "fast")
+    return Diagnostic{.code = ErrorCode::BadFlag,
+                      .message = "unknown numerics '" + m.numerics + "'",
+                      .fix = "use exact, default or fast"};
+  if (auto target = findTarget(m.target); !target)
+    return target.takeErrors();
+  Diagnostics findings = verify(m, levelHooks());
+  if (hasErrors(findings))
+    return findings;
+  if (warnings)
+    *warnings = std::move(findings);
+  return module;
+}
+
+//===- Lowering -===//
+
+Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput) {
+  auto target = findTarget(module.target);
+  if (!target)
+    return target.takeErrors();
+  if (auto bound = bindDimNames(module, options.dims); !bound)
+    return bound.takeErrors();
+  PassContext context{module, **target, options.eager};
+  PassManagerOptions managerOptions = options.passes;
+  managerOptions.hooks = levelHooks();
+  return runPasses(module, buildPipeline(stage), context, managerOptions, failedInput);
+}
+
+/// The level at which kernels stand once a stage is reached.
+static std::optional<Level> levelOf(Stage stage) {
+  switch (stage) {
+  case Stage::Graph:
+    return Level::Graph;
+  case Stage::Fused:
+    return Level::Fused;
+  case Stage::Tile:
+    return Level::Tile;
+  case Stage::Masked:
+    return Level::Masked;
+  default:
+    return Level::Machine;
+  }
+}
+
+Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options) {
+  if (module.functions().empty())
+    return Diagnostic{.code = ErrorCode::NothingToCompile, .message = "the file has no functions", .fix = "write a `graph @name(...)`"};
+  bool any = false;
+  for (Function *function : module.functions())
+    any |= function->level == Level::Plan ? stage == Stage::Plan : function->level <= *levelOf(stage);
+  if (!any)
+    return Diagnostic{.code = ErrorCode::NothingToCompile,
+                      .message = "everything in the file stands below the " + std::string(stageName(stage)) + " level already"};
+  std::string failedInput;
+  if (auto lowered = lowerTo(module, std::min(stage, Stage::Plan), options, &failedInput); !lowered)
+    return lowered.takeErrors();
+  if (stage <= Stage::Plan)
+    return printModule(module);
+  auto target = findTarget(module.target);
+  if (stage == Stage::Llvm)
+    return emitLLVM(module, **target, true);
+  return emitPtx(module, **target);
+}
+
+//===- Artifacts -===//
+
+namespace {
+
+/// Flattens a plan function into data.
+class PlanFlattener {
+public:
+  PlanFlattener(const Function &function, const std::map<std::string, int> &kernels) : function(function), kernels(kernels) {}
+
+  Expected<Plan> run() {
+    plan.name = function.name;
+    for (Value *param : function.params())
+      plan.inputs.push_back(plan.buffers[size_t(addBuffer(param))].spec);
+    for (Operation &op : function.body())
+      if (auto error = flatten(op))
+        return *error;
+    return std::move(plan);
+  }
+
+private:
+  int addBuffer(Value *value) {
+    int slot = int(plan.buffers.size());
+    plan.buffers.push_back({{value->name(), value->type().dtype(), value->type().shape()}});
+    slotOf[value] = slot;
+    return slot;
+  }
+
+  std::optional<Diagnostic> flatten(Operation &op) {
+    PlanStep step;
+    for (Value *operand : op.operands())
+      step.operands.push_back(slotOf.at(operand));
+    switch (op.kind()) {
+    case OpKind::Alloc:
+      step.kind = PlanStep::Kind::Alloc;
+      break;
+    case OpKind::View:
+      step.kind = PlanStep::Kind::View;
+      break;
+    case OpKind::Copy:
+      step.kind = PlanStep::Kind::Copy;
+      break;
+    case OpKind::Constant:
+      step.kind = PlanStep::Kind::Constant;
+      if (auto error = constantData(op, step.data))
+        return error;
+      break;
+    case OpKind::Launch:
+      step.kind = PlanStep::Kind::Launch;
+      step.kernel = kernels.at(op.attr("kernel")->asSymbol()->name);
+      step.grid = op.dimsAttr("grid");
+      break;
+    default: // return
+      for (unsigned i = 0; i < op.numOperands(); ++i) {
+        plan.resultBuffers.push_back(slotOf.at(op.operand(i)));
+        TensorSpec spec = plan.buffers[size_t(plan.resultBuffers.back())].spec;
+        spec.name = function.resultNames[i];
+        plan.results.push_back(std::move(spec));
+      }
+      return std::nullopt;
+    }
+    if (op.numResults())
+      step.result = addBuffer(op.result());
+    plan.steps.push_back(std::move(step));
+    return std::nullopt;
+  }
+
+  static void flattenNumbers(const Attribute &attribute, std::vector<double> &numbers) {
+    if (auto number = attribute.asNumber())
+      numbers.push_back(*number);
+    else if (const AttributeList *list = attribute.asList())
+      for (const Attribute &element : *list)
+        flattenNumbers(element, numbers);
+  }
+
+  static std::optional<Diagnostic> constantData(Operation &op, std::vector<std::byte> &data) {
+    Type type = op.result()->type();
+    std::vector<int64_t> shape;
+    for (const DimExpr &dim : type.shape()) {
+      if (!dim.isConstant())
+        return Diagnostic{.code = ErrorCode::UnboundDim, .message = "a constant buffer needs sizes that are numbers", .loc = op.loc()};
+      shape.push_back(*dim.constant());
+    }
+    std::vector<double> numbers;
+    flattenNumbers(*op.attr("value"), numbers);
+    HostTensor tensor(type.dtype(), shape);
+    if (numbers.size() == 1)
+      numbers.assign(size_t(tensor.numElements()), numbers[0]);
+    for (int64_t i = 0; i < tensor.numElements(); ++i)
+      tensor.set(i, numbers[size_t(i)]);
+    data.assign(tensor.bytes().begin(), tensor.bytes().end());
+    return std::nullopt;
+  }
+
+  const Function &function;
+  const std::map<std::string, int> &kernels;
+  Plan plan;
+  std::map<Value *, int> slotOf; // Looked up only.
+};
+
+} // namespace
+
+Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, bool withCode) {
+  std::vector<Function *> plans;
+  for (Function *function : module.functions())
+    if (function->kind == FunctionKind::Plan && (options.graph.empty() || function->name == options.graph))
+      plans.push_back(function);
+  if (plans.size() != 1) {
+    std::string names;
+    for (Function *function : module.functions())
+      if (function->kind == FunctionKind::Plan)
+        names += (names.empty() ? "" : ", ") + function->name;
+    return Diagnostic{.code = ErrorCode::UnknownFunction,
+                      .message = plans.empty() ? "there is no plan to run" : "the file has several plans",
+                      .fix = names.empty() ? "" : "pick one of " + names + " with --graph=NAME"};
+  }
+
+  Artifact artifact;
+  artifact.target = module.target;
+  artifact.numerics = module.numerics;
+  if (withCode) {
+    auto target = findTarget(module.target);
+    auto kernels = emitKernels(module, **target);
+    if (!kernels)
+      return kernels.takeErrors();
+    artifact.kernels = std::move(*kernels);
+  } else {
+    artifact.kernels = describeKernels(module);
+  }
+  std::map<std::string, int> kernelIndex;
+  for (size_t i = 0; i < artifact.kernels.size(); ++i)
+    kernelIndex[artifact.kernels[i].name] = int(i);
+  auto plan = PlanFlattener(*plans[0], kernelIndex).run();
+  if (!plan)
+    return plan.takeErrors();
+  artifact.plan = std::move(*plan);
+  return artifact;
+}
+
+} // namespace minic

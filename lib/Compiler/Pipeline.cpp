@@ -1,0 +1,57 @@
+#include "minic/Compiler/Compiler.h"
+
+#include <array>
+
+namespace minic {
+
+static constexpr std::array<std::string_view, 9> stageNames = {"graph",   "fused", "tile", "masked", "machine",
+                                                               "plan",    "llvm",  "ptx",  "cubin"};
+
+std::optional<Stage> parseStage(std::string_view name) {
+  for (size_t i = 0; i < stageNames.size(); ++i)
+    if (stageNames[i] == name)
+      return Stage(i);
+  return std::nullopt;
+}
+
+std::string_view stageName(Stage stage) { return stageNames[size_t(stage)]; }
+
+std::vector<PassStep> buildPipeline(Stage stage) {
+  std::vector<PassStep> steps;
+  auto add = [&](std::string_view name, Level level) { steps.push_back({findPass(name), level}); };
+
+  if (stage >= Stage::Fused) {
+    add("canonicalize", Level::Graph);
+    add("cse", Level::Graph);
+    add("dce", Level::Graph); // Before fuse: a dead op would become a region with an output.
+    add("fuse", Level::Graph);
+    add("choose-schedule", Level::Fused);
+  }
+  if (stage >= Stage::Tile) {
+    add("tile", Level::Fused);
+    add("canonicalize", Level::Tile); // One-trip sweeps lose their loops ...
+    add("cse", Level::Tile);          // ... and what they have in common is computed once.
+    add("dce", Level::Tile);
+    add("widen", Level::Tile);        // After cse: it rewrites every use.
+    add("canonicalize", Level::Tile);
+    add("cse", Level::Tile);
+    add("dce", Level::Tile);
+  }
+  if (stage >= Stage::Masked) {
+    add("mask", Level::Tile); // After cse: a proof about one load serves all its uses.
+    add("cse", Level::Masked);
+    add("dce", Level::Masked);
+  }
+  if (stage >= Stage::Machine) {
+    add("layout", Level::Masked);
+    add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
+    add("expand-math", Level::Machine); // Last: its bodies are long, and only CodeGen and the interpreter need them.
+    add("cse", Level::Machine);
+    add("dce", Level::Machine);
+  }
+  if (stage >= Stage::Plan)
+    add("plan-buffers", Level::Plan);
+  return steps;
+}
+
+} // namespace minic

@@ -1,0 +1,81 @@
+#include "minic/IR/Builder.h"
+
+namespace minic {
+
+Operation *Builder::create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types, std::vector<NamedAttribute> attrs) {
+  Operation *op = module().create(kind, operands, types, std::move(attrs), location);
+  block->insertBefore(op, before);
+  return op;
+}
+
+Value *Builder::scalarOp(OpKind kind, std::initializer_list<Value *> operands) {
+  return create(kind, operands, {(*operands.begin())->type()})->result();
+}
+
+Value *Builder::compare(std::string_view predicate, Value *lhs, Value *rhs) {
+  Type type = context().withDType(lhs->type(), DType::I1);
+  return create(OpKind::Compare, {lhs, rhs}, {type}, {{"predicate", Attribute::word(std::string(predicate))}})->result();
+}
+
+Value *Builder::select(Value *condition, Value *ifTrue, Value *ifFalse) {
+  return create(OpKind::Select, {condition, ifTrue, ifFalse}, {ifTrue->type()})->result();
+}
+
+Value *Builder::convert(Value *value, DType to) {
+  if (value->type().dtype() == to)
+    return value;
+  return create(OpKind::Convert, {value}, {context().withDType(value->type(), to)})->result();
+}
+
+Value *Builder::constant(Type type, double value) {
+  Attribute attribute = isFloat(type.dtype()) ? Attribute(roundToDType(value, type.dtype())) : Attribute(int64_t(value));
+  return create(OpKind::Constant, {}, {type}, {{"value", attribute}})->result();
+}
+
+Value *Builder::constantIndex(int64_t value) {
+  return create(OpKind::Constant, {}, {context().index()}, {{"value", Attribute(value)}})->result();
+}
+
+Value *Builder::dim(const DimExpr &expr) {
+  if (auto value = expr.constant())
+    return constantIndex(*value);
+  return create(OpKind::Dim, {}, {context().index()}, {{"expr", Attribute(expr)}})->result();
+}
+
+Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map) {
+  std::vector<Value *> operands;
+  for (Value *operand : op.operands())
+    operands.push_back(map(operand));
+  std::vector<Type> types;
+  for (Value *result : op.results())
+    types.push_back(result->type());
+  Operation *copy = builder.create(op.kind(), operands, types, {op.attrs().begin(), op.attrs().end()});
+  copy->setLoc(op.loc());
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    copy->result(i)->setName(op.result(i)->name());
+    map.map(op.result(i), copy->result(i));
+  }
+  for (unsigned r = 0; r < op.numRegions(); ++r) {
+    Block &from = op.region(r), &to = copy->addRegion();
+    for (Value *argument : from.arguments())
+      map.map(argument, to.addArgument(argument->type(), argument->name()));
+    Builder inner(to);
+    for (Operation &nested : from)
+      cloneOperation(inner, nested, map);
+  }
+  return copy;
+}
+
+std::vector<Value *> inlineBlock(Builder &builder, Block &block, std::span<Value *const> arguments, ValueMap &map) {
+  for (unsigned i = 0; i < arguments.size(); ++i)
+    map.map(block.argument(i), arguments[i]);
+  for (Operation &op : block)
+    if (!op.info().terminator)
+      cloneOperation(builder, op, map);
+  std::vector<Value *> results;
+  for (Value *operand : block.back()->operands())
+    results.push_back(map(operand));
+  return results;
+}
+
+} // namespace minic

@@ -1,0 +1,434 @@
+// Sizes, types and layouts.
+#include "Literal.h"
+#include "ParserCore.h"
+
+#include <algorithm>
+
+namespace minic {
+
+//===- Sizes -===//
+
+/// Sizes are kept below 2^62, so that a size plus a block still fits.
+static constexpr int64_t maxSize = int64_t(1) << 62;
+/// Longer expressions are not sizes of anything, and normal forms of products are not linear in their length.
+static constexpr size_t maxDimText = 4096, maxDimFactors = 64;
+
+std::optional<int64_t> ParserCore::sizeOf(const Token &digits) {
+  auto value = parseIntLiteral(digits.text);
+  if (value && *value >= 0 && *value <= maxSize)
+    return value;
+  error(ErrorCode::BadDim, digits, quoted(digits.text) + " is not a size: sizes are integers from 0 to 2^62");
+  return std::nullopt;
+}
+
+std::optional<DimExpr> ParserCore::dimOf(const Token &name) {
+  if (isDimName(name.text))
+    return DimExpr::name(name.text);
+  error(ErrorCode::BadDim, name,
+        quoted(name.text) +
+            " does not name a size: such a name starts with an upper-case letter and has letters, digits and `_`, but no `x`");
+  return std::nullopt;
+}
+
+std::optional<DimExpr> ParserCore::parseDimTerm(size_t start) {
+  Token at = tok;
+  if (at.begin - start > maxDimText) {
+    error(ErrorCode::BadDim, at, "this size expression is too long");
+    return std::nullopt;
+  }
+  if (at.is(TokenKind::Integer)) {
+    auto size = sizeOf(at);
+    advance();
+    return size ? std::optional<DimExpr>(*size) : std::nullopt;
+  }
+  Nesting nesting(*this);
+  if (at.isWord("ceildiv")) {
+    advance();
+    if (!nesting.check() || !expect(TokenKind::LParen, "`(` after `ceildiv`"))
+      return std::nullopt;
+    auto a = parseDimProduct(start);
+    if (!a || !expect(TokenKind::Comma, "`,` and what to divide by"))
+      return std::nullopt;
+    Token divisor = tok;
+    auto b = parseDimProduct(start);
+    if (!b || !expect(TokenKind::RParen, "`)`"))
+      return std::nullopt;
+    if (b->getCoefficient() == 0) {
+      error(ErrorCode::BadDim, divisor, "a size is divided by zero");
+      return std::nullopt;
+    }
+    return DimExpr::ceilDiv(*a, *b);
+  }
+  if (at.is(TokenKind::Ident)) {
+    auto dim = dimOf(at);
+    advance();
+    return dim;
+  }
+  if (at.is(TokenKind::LParen)) {
+    if (!nesting.check())
+      return std::nullopt;
+    advance();
+    auto dim = parseDimProduct(start);
+    if (!dim || !expect(TokenKind::RParen, "`)`"))
+      return std::nullopt;
+    return dim;
+  }
+  expected("a size such as `4`, `N` or `ceildiv(N, 128)`");
+  return std::nullopt;
+}
+
+std::optional<DimExpr> ParserCore::parseDimProduct(size_t start) {
+  Token first = tok;
+  auto product = parseDimTerm(start);
+  while (product && consume(TokenKind::Star)) {
+    auto factor = parseDimTerm(start);
+    if (!factor)
+      return std::nullopt;
+    int64_t coefficient;
+    if (__builtin_mul_overflow(product->getCoefficient(), factor->getCoefficient(), &coefficient) || coefficient > maxSize ||
+        product->getFactors().size() + factor->getFactors().size() > maxDimFactors) {
+      error(ErrorCode::BadDim, first, "this size is too large");
+      return std::nullopt;
+    }
+    product = *product * *factor;
+  }
+  return product;
+}
+
+std::optional<DimExpr> ParserCore::parseDim() { return parseDimProduct(tok.begin); }
+
+//===- Types -===//
+
+static std::vector<std::string> typeNames() {
+  std::vector<std::string> names = {"tensor", "buffer", "tile", "smem"};
+#define MINIC_DTYPE(id, spelling, bits, cls) names.push_back(spelling);
+#include "minic/Support/DTypes.def"
+#undef MINIC_DTYPE
+  return names;
+}
+
+/// After an error in a type at the current token: goes on behind the type's `>` if that is on this line, else at the end of the
+/// line. A block's braces end a type as well.
+std::optional<Type> ParserCore::skipType() {
+  if (tok.is(TokenKind::LBrace) || tok.is(TokenKind::RBrace) || tok.is(TokenKind::Eof) || tok.startsLine)
+    return Type();
+  int open = tok.is(TokenKind::Greater) ? 0 : 1;
+  std::string_view rest = lexer.rest();
+  size_t length = 0;
+  for (; length < rest.size() && open; ++length) {
+    char c = rest[length];
+    if (c == '<')
+      ++open;
+    else if (c == '>')
+      --open;
+    else if (c == '\n' || c == '{' || c == '}')
+      break;
+  }
+  lexer.take(TokenKind::Error, length);
+  advance();
+  return Type();
+}
+
+/// `4xNx(2*M)xf32`, from the character after `<` to the token after the element type. False where the text is not a shape; then the
+/// current token is the one that does not fit. `good` is cleared where it is a shape with wrong values.
+bool ParserCore::parseShape(std::vector<DimExpr> &shape, std::optional<DType> &dtype, bool &good) {
+  while (true) {
+    lexer.skipBlank();
+    std::string_view rest = lexer.rest();
+    char c = lexer.peekChar();
+    size_t length = 0;
+    std::optional<DimExpr> dim;
+    if (c == '(') {
+      Nesting nesting(*this);
+      advance();
+      if (!nesting.check())
+        return false;
+      advance();
+      dim = parseDim();
+      if (!dim)
+        return false;
+      if (!tok.is(TokenKind::RParen)) { // Not consumed: characters follow, not tokens.
+        expected("`)`");
+        return false;
+      }
+    } else if (isDigit(c) || (c == '-' && rest.size() > 1 && isDigit(rest[1]))) {
+      for (length = 1; length < rest.size() && isDigit(rest[length]); ++length)
+        ;
+      auto size = sizeOf(lexer.take(TokenKind::Integer, length));
+      good &= size.has_value();
+      dim = size.value_or(1);
+    } else if (isUpper(c)) {
+      while (length < rest.size() && isNameChar(rest[length]) && rest[length] != 'x')
+        ++length;
+      dim = dimOf(lexer.take(TokenKind::Ident, length));
+      good &= dim.has_value();
+    } else if (isNameChar(c)) {
+      while (length < rest.size() && isNameChar(rest[length]))
+        ++length;
+      Token word = lexer.take(TokenKind::Ident, length);
+      dtype = parseDType(word.text);
+      advance();
+      if (dtype)
+        return true;
+      good = false;
+      Diagnostic &unknown = error(ErrorCode::UnknownType, word, "no element type is called " + quoted(word.text));
+      std::vector<std::string> names = typeNames();
+      names.erase(names.begin(), names.begin() + 4);
+      if (std::string meant = suggestion(word.text, names); !meant.empty())
+        unknown.fix = "write `" + meant + "`";
+      else
+        unknown.note("names of sizes start with an upper-case letter");
+      return true;
+    } else {
+      tok = lexer.next();
+      Diagnostic &bad = expected("a size or an element type");
+      if (c == '?')
+        bad.fix = "give a size that is known at run time a name, such as `N`";
+      return false;
+    }
+    shape.push_back(dim.value_or(1));
+    lexer.skipBlank();
+    if (lexer.peekChar() != 'x') {
+      tok = lexer.next();
+      expected("`x` after a size");
+      return false;
+    }
+    lexer.take(TokenKind::Ident, 1);
+  }
+}
+
+/// What may follow the element type: a tile's layout, strides of shared memory.
+bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good) {
+  if (!consume(TokenKind::Comma))
+    return true;
+  if (kind == TypeKind::Tile && tok.is(TokenKind::Hash)) {
+    Token name = tok;
+    advance();
+    if (name.name() == "layout" && tok.is(TokenKind::Less)) {
+      auto layout = parseLayout();
+      if (!layout)
+        return false;
+      type.layout = context->layout(std::move(*layout));
+      return true;
+    }
+    auto alias = layoutAliases.find(name.name());
+    if (alias != layoutAliases.end()) {
+      type.layout = alias->second.first;
+      return true;
+    }
+    good = false;
+    std::vector<std::string> names;
+    for (const auto &entry : layoutAliases)
+      names.emplace_back(entry.first);
+    std::sort(names.begin(), names.end());
+    Diagnostic &unknown =
+        error(ErrorCode::UnknownValue, name, "no layout called " + quoted(name.text) + " is defined before this point");
+    if (std::string meant = suggestion(name.name(), names); !meant.empty())
+      unknown.fix = "write `#" + meant + "`";
+    return true;
+  }
+  if (kind != TypeKind::Smem || !tok.isWord("strides")) {
+    expected(kind == TypeKind::Tile ? "a layout" : kind == TypeKind::Smem ? "`strides = [...]`" : "`>`");
+    return false;
+  }
+  advance();
+  if (!expect(TokenKind::Equal, "`=`") || !expect(TokenKind::LBracket, "`[`"))
+    return false;
+  bool listed = parseList(TokenKind::RBracket, "`]`", [&] {
+    Token at = tok;
+    if (!expect(TokenKind::Integer, "a stride in elements"))
+      return false;
+    auto stride = sizeOf(at);
+    good &= stride.has_value();
+    type.strides.push_back(stride.value_or(0));
+    return true;
+  });
+  if (listed && type.strides.size() != type.shape.size()) {
+    error(ErrorCode::BadDim, start,
+          "there is one stride for each axis: " + std::to_string(type.shape.size()) + ", not " +
+              std::to_string(type.strides.size()));
+    good = false;
+  }
+  return listed;
+}
+
+/// Whether what is computed from a shape elsewhere (bytes, elements, the reach of strides) fits an int64.
+static bool sizesFit(const TypeStorage &type) {
+  int64_t bytes = dtypeBytes(type.dtype), reach = bytes;
+  for (const DimExpr &dim : type.shape)
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(dim.getCoefficient(), 1), &bytes))
+      return false;
+  for (size_t axis = 0; axis < type.strides.size(); ++axis) {
+    int64_t step;
+    if (__builtin_mul_overflow(std::max<int64_t>(type.shape[axis].getCoefficient(), 1), type.strides[axis], &step) ||
+        __builtin_mul_overflow(step, dtypeBytes(type.dtype), &step) || __builtin_add_overflow(reach, step, &reach))
+      return false;
+  }
+  return true;
+}
+
+std::optional<Type> ParserCore::parseShapedType(TypeKind kind) {
+  Token start = tok;
+  advance();
+  if (!tok.is(TokenKind::Less)) {
+    expected("`<` and a shape, as in `" + std::string(start.text) + "<4xf32>`");
+    return std::nullopt;
+  }
+  TypeStorage type{kind, DType::F32, {}, nullptr, {}};
+  std::optional<DType> dtype;
+  bool good = true;
+  if (!parseShape(type.shape, dtype, good))
+    return skipType();
+  if (!parseTypeSuffix(start, kind, type, good))
+    return skipType();
+  if (!tok.is(TokenKind::Greater)) {
+    expected("`>`");
+    return skipType();
+  }
+  advance();
+  if (!good)
+    return Type();
+  type.dtype = *dtype;
+  if (type.shape.size() > 64) {
+    error(ErrorCode::BadDim, start, "a type has at most 64 axes, not " + std::to_string(type.shape.size()));
+    return Type();
+  }
+  bool integers = kind == TypeKind::Tile || kind == TypeKind::Smem;
+  if (integers && !std::all_of(type.shape.begin(), type.shape.end(), [](const DimExpr &dim) { return dim.isConstant(); })) {
+    error(ErrorCode::BadDim, start, "the extents of a " + std::string(start.text) + " are integers");
+    return Type();
+  }
+  if (!sizesFit(type)) {
+    error(ErrorCode::BadDim, start, "the size of this type in bytes does not fit 64 bits");
+    return Type();
+  }
+  switch (kind) {
+  case TypeKind::Tensor:
+    return context->tensor(type.dtype, std::move(type.shape));
+  case TypeKind::Buffer:
+    return context->buffer(type.dtype, std::move(type.shape));
+  default:
+    break;
+  }
+  std::vector<int64_t> extents;
+  for (const DimExpr &dim : type.shape)
+    extents.push_back(dim.getCoefficient());
+  return kind == TypeKind::Tile ? context->tile(type.dtype, extents, type.layout)
+                                : context->smem(type.dtype, extents, std::move(type.strides));
+}
+
+std::optional<Type> ParserCore::parseType() {
+  if (!tok.is(TokenKind::Ident)) {
+    expected("a type such as `tensor<MxNxf32>`");
+    return std::nullopt;
+  }
+  static constexpr std::pair<std::string_view, TypeKind> shaped[] = {
+      {"tensor", TypeKind::Tensor}, {"buffer", TypeKind::Buffer}, {"tile", TypeKind::Tile}, {"smem", TypeKind::Smem}};
+  for (auto [word, kind] : shaped)
+    if (tok.text == word)
+      return parseShapedType(kind);
+  Token word = tok;
+  if (auto dtype = parseDType(word.text)) {
+    advance();
+    return context->scalar(*dtype);
+  }
+  Diagnostic &unknown = error(ErrorCode::UnknownType, word, "no type is called " + quoted(word.text));
+  if (std::string meant = suggestion(word.text, typeNames()); !meant.empty())
+    unknown.fix = "write `" + meant + "`";
+  advance();
+  return tok.is(TokenKind::Less) ? skipType() : Type();
+}
+
+//===- Layouts -===//
+
+/// Modes are few, small numbers: what is computed from them then never overflows.
+static constexpr size_t maxModes = 32;
+static constexpr int64_t maxModeNumber = int64_t(1) << 31;
+
+std::optional<int64_t> ParserCore::parseModeNumber(const Token &token, std::string_view digits) {
+  auto value = parseIntLiteral(digits);
+  if (value && *value >= 0 && *value <= maxModeNumber)
+    return value;
+  error(ErrorCode::BadLayout, token, quoted(digits) + " is not a number of a layout mode, which are integers from 0 to 2^31");
+  return std::nullopt;
+}
+
+std::optional<std::vector<Mode>> ParserCore::parseModes(std::string_view field) {
+  if (!tok.isWord(field)) {
+    expected("`" + std::string(field) + " = [...]`");
+    return std::nullopt;
+  }
+  advance();
+  if (!expect(TokenKind::Equal, "`=`") || !expect(TokenKind::LBracket, "`[`"))
+    return std::nullopt;
+  std::vector<Mode> modes;
+  int64_t positions = 1;
+  bool listed = parseList(TokenKind::RBracket, "`]`", [&] {
+    Mode mode;
+    if (tok.is(TokenKind::Integer)) {
+      auto axis = parseModeNumber(tok, tok.text);
+      if (!axis)
+        return false;
+      mode.axis = int(std::min<int64_t>(*axis, 64)); // No tile has an axis 64, which the verifier says.
+    } else if (!tok.isWord("_")) {
+      expected("a mode such as `0:4@1` or `_:32`");
+      return false;
+    }
+    advance();
+    if (!expect(TokenKind::Colon, "`:` and the mode's extent"))
+      return false;
+    Token extent = tok;
+    if (!expect(TokenKind::Integer, "the mode's extent"))
+      return false;
+    auto number = parseModeNumber(extent, extent.text);
+    if (!number)
+      return false;
+    mode.extent = *number;
+    positions *= mode.extent;
+    if (positions < 1 || positions > maxModeNumber || modes.size() == maxModes) {
+      error(ErrorCode::BadLayout, extent, "a layout has positive extents, at most 2^31 positions and at most 32 modes in a list");
+      return false;
+    }
+    if (mode.axis >= 0) {
+      if (!tok.is(TokenKind::Symbol)) {
+        expected("`@` and the mode's stride");
+        return false;
+      }
+      auto stride = parseModeNumber(tok, tok.name());
+      if (!stride)
+        return false;
+      mode.stride = *stride;
+      advance();
+    }
+    modes.push_back(mode);
+    return true;
+  });
+  return listed ? std::optional(std::move(modes)) : std::nullopt;
+}
+
+/// `<reg = [...], lane = [...], warp = [...]>`
+std::optional<Layout> ParserCore::parseLayout() {
+  if (!expect(TokenKind::Less, "`<`"))
+    return std::nullopt;
+  Layout layout;
+  auto field = [&](std::string_view name, std::vector<Mode> &modes, TokenKind end, std::string_view endText) {
+    auto parsed = parseModes(name);
+    if (!parsed || !expect(end, endText))
+      return false;
+    modes = std::move(*parsed);
+    return true;
+  };
+  if (!field("reg", layout.reg, TokenKind::Comma, "`,`") || !field("lane", layout.lane, TokenKind::Comma, "`,`") ||
+      !field("warp", layout.warp, TokenKind::Greater, "`>`"))
+    return std::nullopt;
+  return layout;
+}
+
+bool ParserCore::defineLayoutAlias(const Token &name, const Layout &layout) {
+  auto [it, added] = layoutAliases.try_emplace(name.name(), context->layout(layout), name.loc);
+  if (!added)
+    error(ErrorCode::Redefinition, name, quoted(name.text) + " is defined twice").note("first defined here", it->second.second);
+  return added;
+}
+
+} // namespace minic

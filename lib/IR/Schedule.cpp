@@ -1,0 +1,193 @@
+#include "minic/IR/Schedule.h"
+
+#include <bit>
+
+namespace minic {
+
+int64_t Schedule::numWarps() const {
+  int64_t n = 1;
+  for (int64_t w : warps)
+    n *= w;
+  return n;
+}
+
+RecordAttr Schedule::toAttr() const {
+  if (family == Family::Rows)
+    return {"rows",
+            {{"block", Attribute::ints(block)},
+             {"warps", Attribute::ints(warps)},
+             {"lanes", Attribute::ints(lanes)},
+             {"vec", Attribute(vec.empty() ? int64_t(1) : vec.back())}}};
+  size_t m = block.size() - 3, n = m + 1, k = m + 2;
+  return {"matmul",
+          {{"bm", block[m]},
+           {"bn", block[n]},
+           {"bk", block[k]},
+           {"warps", Attribute::ints({warps[m], warps[n]})},
+           {"lanes", Attribute::ints({lanes[m], lanes[n]})},
+           {"vec", Attribute(vec[n])}}};
+}
+
+namespace {
+
+/// Reads fields of a schedule record and remembers the first thing that is wrong.
+class FieldReader {
+public:
+  explicit FieldReader(const RecordAttr &attr) : attr(attr) {}
+
+  int64_t number(std::string_view name) {
+    ++seen;
+    const Attribute *field = attr.find(name);
+    if (!field || !field->asInt())
+      return fail(name, "expected an integer"), 1;
+    return checked(name, *field->asInt());
+  }
+  std::vector<int64_t> list(std::string_view name, size_t size) {
+    ++seen;
+    const Attribute *field = attr.find(name);
+    auto values = field ? field->asInts() : std::nullopt;
+    if (!values || values->size() != size) {
+      fail(name, "expected a list of " + std::to_string(size) + " integers");
+      return std::vector<int64_t>(size, 1);
+    }
+    for (int64_t value : *values)
+      checked(name, value);
+    return *values;
+  }
+  std::optional<Diagnostic> finish() {
+    if (!error && seen != attr.fields.size())
+      for (const auto &[name, value] : attr.fields)
+        if (!known(name))
+          fail(name, "unknown field");
+    return error;
+  }
+  void fail(std::string_view name, std::string why) {
+    if (!error)
+      error = Diagnostic{.code = ErrorCode::BadSchedule, .message = "schedule #" + attr.name + ", field '" + std::string(name) + "': " + why};
+  }
+
+private:
+  int64_t checked(std::string_view name, int64_t value) {
+    if (value < 1 || value > (1 << 20) || !std::has_single_bit(uint64_t(value)))
+      return fail(name, std::to_string(value) + " is not a power of two between 1 and 1048576"), 1;
+    return value;
+  }
+  bool known(std::string_view name) const {
+    for (std::string_view field : {"block", "warps", "lanes", "vec", "bm", "bn", "bk"})
+      if (field == name)
+        return true;
+    return false;
+  }
+  const RecordAttr &attr;
+  size_t seen = 0;
+  std::optional<Diagnostic> error;
+};
+
+} // namespace
+
+Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
+  Schedule s;
+  FieldReader fields(attr);
+  size_t axes = size_t(rank);
+  if (attr.name == "rows") {
+    s.block = fields.list("block", axes);
+    s.warps = fields.list("warps", axes);
+    s.lanes = fields.list("lanes", axes);
+    s.vec.assign(axes, 1);
+    int64_t vec = fields.number("vec");
+    if (axes)
+      s.vec.back() = vec;
+  } else if (attr.name == "matmul") {
+    if (rank < 3)
+      return Diagnostic{.code = ErrorCode::BadSchedule, .message = "schedule #matmul needs a region with rows, columns and a contracted axis"};
+    s.family = Family::Matmul;
+    for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+      list->assign(axes, 1);
+    size_t m = axes - 3, n = m + 1, k = m + 2;
+    s.block[m] = fields.number("bm");
+    s.block[n] = fields.number("bn");
+    s.block[k] = fields.number("bk");
+    std::vector<int64_t> warps = fields.list("warps", 2), lanes = fields.list("lanes", 2);
+    int64_t vec = fields.number("vec");
+    for (size_t i = 0; i < 2; ++i) {
+      s.warps[m + i] = warps[i];
+      s.lanes[m + i] = lanes[i];
+      s.vec[m + i] = vec;
+    }
+  } else {
+    return Diagnostic{.code = ErrorCode::BadSchedule, .message = "unknown schedule #" + attr.name, .fix = "use #rows<...> or #matmul<...>"};
+  }
+  int64_t lanes = 1;
+  for (int64_t l : s.lanes)
+    lanes *= l;
+  if (lanes != 32)
+    fields.fail("lanes", "the product is " + std::to_string(lanes) + ", and a warp has 32 lanes");
+  if (s.numWarps() > 32)
+    fields.fail("warps", "more than 32 warps");
+  for (int64_t vec : s.vec)
+    if (vec > 16)
+      fields.fail("vec", "more than 16");
+  if (auto error = fields.finish())
+    return std::move(*error);
+  return s;
+}
+
+Layout Schedule::layoutOf(std::span<const int64_t> extents) const {
+  Layout layout;
+  std::vector<int64_t> left(extents.begin(), extents.end()), stride(extents.size(), 1);
+  // Takes `want` positions of an axis; what the tile does not have is held as copies.
+  auto take = [&](std::vector<Mode> &modes, size_t axis, int64_t want, bool copies) {
+    int64_t have = std::min(want, left[axis]);
+    if (have > 1)
+      modes.push_back({int(axis), have, stride[axis]});
+    left[axis] /= have;
+    stride[axis] *= have;
+    if (copies && want > have)
+      modes.push_back({-1, want / have, 0});
+  };
+  // Fastest axis last in the lists, first in the modes.
+  for (size_t axis = extents.size(); axis-- > 0;)
+    take(layout.reg, axis, vec[axis], false);
+  for (size_t axis = extents.size(); axis-- > 0;)
+    take(layout.lane, axis, lanes[axis], true);
+  for (size_t axis = extents.size(); axis-- > 0;)
+    take(layout.warp, axis, warps[axis], true);
+  for (size_t axis = extents.size(); axis-- > 0;)
+    take(layout.reg, axis, left[axis], false);
+  return layout.normalized();
+}
+
+Layout Schedule::coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps) {
+  Layout layout;
+  std::vector<int64_t> left(extents.begin(), extents.end()), stride(extents.size(), 1);
+  auto take = [&](std::vector<Mode> &modes, int axis, int64_t want) {
+    size_t a = size_t(axis);
+    int64_t have = std::min(want, left[a]);
+    if (have > 1)
+      modes.push_back({axis, have, stride[a]});
+    left[a] /= have;
+    stride[a] *= have;
+    return want / have;
+  };
+  take(layout.reg, order[0], vec);
+  for (auto [modes, want] : {std::pair(&layout.lane, int64_t(32)), std::pair(&layout.warp, warps)}) {
+    for (int axis : order)
+      want = take(*modes, axis, want);
+    if (want > 1)
+      modes->push_back({-1, want, 0});
+  }
+  for (int axis : order)
+    take(layout.reg, axis, left[size_t(axis)]);
+  return layout.normalized();
+}
+
+std::vector<ReductionStep> reductionOrder(const Layout &layout, int axis) {
+  std::vector<ReductionStep> steps;
+  for (const auto *modes : {&layout.reg, &layout.lane, &layout.warp})
+    for (size_t i = modes->size(); i-- > 0;)
+      if ((*modes)[i].axis == axis && (*modes)[i].extent > 1)
+        steps.push_back({(*modes)[i].extent, (*modes)[i].stride});
+  return steps;
+}
+
+} // namespace minic

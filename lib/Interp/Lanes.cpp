@@ -1,0 +1,41 @@
+#include "Lanes.h"
+
+#include <algorithm>
+
+namespace minic::interp {
+
+void fillElements(std::byte *to, const std::byte *value, int64_t bytes, int64_t count) {
+  if (count <= 0)
+    return;
+  if (bytes == 1) {
+    std::memset(to, int(*value), size_t(count));
+    return;
+  }
+  // Doubling copies: the filled prefix is the source of the next one.
+  std::memcpy(to, value, size_t(bytes));
+  for (int64_t done = 1; done < count;) {
+    int64_t n = std::min(done, count - done);
+    std::memcpy(to + done * bytes, to, size_t(n * bytes));
+    done += n;
+  }
+}
+
+LaneArray LaneArray::expanded(int64_t count) const {
+  if (size == count)
+    return *this;
+  LaneArray result = make(dtype, count);
+  if (!result.data)
+    return result;
+  fillElements(result.data.get(), data.get(), dtypeBytes(dtype), count);
+  if (state)
+    result.makeState(LaneState(state[0]));
+  return result;
+}
+
+Scalar scalarFromAttr(const Attribute &attr, DType dtype) {
+  if (const int64_t *i = attr.asInt(); i && !isFloat(dtype))
+    return Scalar{uint64_t(*i)}; // Not through f64, which i64 does not fit.
+  return Scalar::of(attr.asNumber().value_or(0.0), dtype);
+}
+
+} // namespace minic::interp

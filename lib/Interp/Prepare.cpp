@@ -1,0 +1,594 @@
+#include "Prepare.h"
+
+#include "minic/IR/Printer.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace minic::interp {
+
+std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes) {
+  int64_t product = 1;
+  bool zero = false, overflow = false;
+  for (int64_t size : sizes) {
+    if (size < 0)
+      return std::nullopt;
+    zero |= size == 0;
+    overflow |= __builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product);
+  }
+  if (zero)
+    return 0;
+  return overflow ? std::nullopt : std::optional(product);
+}
+
+std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents) {
+  std::vector<int64_t> strides(extents.size());
+  int64_t stride = 1;
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= extents[axis];
+  }
+  return strides;
+}
+
+namespace {
+
+/// A tile of one CTA with more elements than this is a mistake of the text, not a kernel.
+constexpr int64_t maxTileElements = int64_t(1) << 28;
+
+class Preparer {
+public:
+  Preparer(const Function &function, const DimBindings &dims) : function(function), dims(dims) {}
+
+  Expected<std::unique_ptr<PreparedKernel>> run();
+
+private:
+  // Every helper returns false after a failure, which is then in `error`.
+  bool fail(ErrorCode code, std::string message, const Operation *op = nullptr);
+  bool evaluate(const DimExpr &expr, int64_t &value, const Operation *op = nullptr);
+  bool evaluate(std::span<const DimExpr> exprs, std::vector<int64_t> &values, const Operation *op = nullptr);
+  bool newSlot(const Value *value, int &slot);
+  bool addParam(const Value &param);
+  bool prepareBlock(const Block &block, Body &body);
+  bool prepareOp(const Operation &op, Instr &instr);
+  bool prepareConstant(const Operation &op, Instr &instr);
+  bool prepareAccess(const Operation &op, Instr &instr, bool store);
+  bool prepareShared(const Operation &op, Instr &instr);
+  bool prepareReduce(const Operation &op, Instr &instr);
+  bool prepareDot(const Operation &op, Instr &instr);
+  bool stepsOf(const Operation &op, int axis, std::vector<ReductionStep> &steps);
+  void operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
+                    std::vector<int64_t> &packedStrides);
+  const ThreadMap *threadsOf(Type type);
+  void findLastUses(Body &body, std::span<const int> yields);
+  void number(Body &body);
+
+  const Function &function;
+  const DimBindings &dims;
+  std::unique_ptr<PreparedKernel> kernel;
+  std::unordered_map<const Value *, int> slots;
+  std::optional<Diagnostic> error;
+};
+
+bool Preparer::fail(ErrorCode code, std::string message, const Operation *op) {
+  if (!error) {
+    error = Diagnostic{.code = code, .message = "kernel '" + function.name + "': " + std::move(message), .loc = op ? op->loc() : function.loc};
+    if (op)
+      error->note("in: " + printOperation(*op));
+  }
+  return false;
+}
+
+bool Preparer::evaluate(const DimExpr &expr, int64_t &value, const Operation *op) {
+  if (auto v = expr.evaluate(dims)) {
+    value = *v;
+    return true;
+  }
+  std::vector<std::string> names;
+  expr.collectNames(names);
+  for (const std::string &name : names)
+    if (!dims.count(name))
+      return fail(ErrorCode::UnboundDim, "the dimension " + name + " has no value", op);
+  return fail(ErrorCode::BadDim, "the size " + expr.str() + " does not fit 64 bits", op);
+}
+
+bool Preparer::evaluate(std::span<const DimExpr> exprs, std::vector<int64_t> &values, const Operation *op) {
+  values.resize(exprs.size());
+  for (size_t i = 0; i < exprs.size(); ++i)
+    if (!evaluate(exprs[i], values[i], op))
+      return false;
+  return true;
+}
+
+bool Preparer::newSlot(const Value *value, int &slot) {
+  int64_t elements = 1;
+  if (Type type = value->type(); type.isTile() || type.isSmem()) {
+    auto n = checkedProduct(type.extents());
+    if (!n || *n > maxTileElements)
+      return fail(ErrorCode::TooLarge, "the type " + type.str() + " is too large to be interpreted", value->definition());
+    elements = *n;
+  }
+  slot = int(kernel->slotTypes.size());
+  kernel->slotTypes.push_back(value->type());
+  kernel->slotElements.push_back(elements);
+  slots[value] = slot;
+  return true;
+}
+
+bool Preparer::addParam(const Value &param) {
+  int slot;
+  if (!newSlot(&param, slot))
+    return false;
+  if (!param.type().isBuffer())
+    return fail(ErrorCode::CannotInterpret, "the parameter '" + param.name() + "' is not a buffer");
+  BufferParam buffer{.name = param.name(), .dtype = param.type().dtype()};
+  if (buffer.name.empty())
+    buffer.name = "#" + std::to_string(kernel->buffers.size());
+  if (!evaluate(param.type().shape(), buffer.shape))
+    return false;
+  auto elements = checkedProduct(buffer.shape);
+  if (!elements || *elements > std::numeric_limits<int64_t>::max() / 8)
+    return fail(ErrorCode::TooLarge, "the buffer '" + buffer.name + "' is too large");
+  buffer.elements = *elements;
+  kernel->buffers.push_back(std::move(buffer));
+  return true;
+}
+
+const ThreadMap *Preparer::threadsOf(Type type) {
+  const Layout *layout = type.layout();
+  if (!layout)
+    return nullptr;
+  std::vector<int64_t> extents = type.extents(), strides = rowMajorStrides(extents);
+  auto [it, isNew] = kernel->threadMaps.try_emplace({layout, extents});
+  ThreadMap &map = it->second;
+  if (!isNew)
+    return &map;
+  // An element's index is a sum of what the register, and the thread, contribute, so its row-major offset is one too.
+  std::vector<int64_t> index(extents.size());
+  auto offset = [&] {
+    int64_t sum = 0;
+    for (size_t a = 0; a < index.size(); ++a)
+      sum += index[a] * strides[a];
+    return sum;
+  };
+  std::vector<int64_t> regs;
+  for (int64_t r = 0; r < layout->numRegs(); ++r) {
+    std::fill(index.begin(), index.end(), 0);
+    layout->addRegister(r, index);
+    regs.push_back(offset());
+  }
+  int64_t elements = *checkedProduct(extents), lanes = layout->numLanes();
+  map.writer.assign(size_t(elements), noThread);
+  map.reader.assign(size_t(elements), noThread);
+  for (int64_t thread = 0; thread < lanes * layout->numWarps(); ++thread) {
+    std::fill(index.begin(), index.end(), 0);
+    layout->addThread(thread % lanes, thread / lanes, index);
+    int64_t base = offset();
+    for (int64_t reg : regs) {
+      if (base + reg >= elements)
+        continue;
+      int32_t &writer = map.writer[size_t(base + reg)], &reader = map.reader[size_t(base + reg)];
+      if (writer == noThread)
+        writer = reader = int32_t(thread);
+      else if (writer != int32_t(thread))
+        reader = manyThreads;
+    }
+  }
+  return &map;
+}
+
+bool Preparer::prepareConstant(const Operation &op, Instr &instr) {
+  const Attribute *value = op.attr("value");
+  DType dtype = op.result()->type().dtype();
+  // Nested lists flatten to row-major order; the verifier has checked their shape.
+  std::vector<Scalar> flat;
+  std::vector<std::pair<const AttributeList *, size_t>> pending;
+  if (const AttributeList *list = value->asList())
+    pending.emplace_back(list, 0);
+  else
+    flat.push_back(scalarFromAttr(*value, dtype));
+  while (!pending.empty()) {
+    auto &[list, next] = pending.back();
+    if (next == list->size()) {
+      pending.pop_back();
+      continue;
+    }
+    const Attribute &element = (*list)[next++];
+    if (const AttributeList *inner = element.asList())
+      pending.emplace_back(inner, 0);
+    else
+      flat.push_back(scalarFromAttr(element, dtype));
+  }
+  int64_t elements = kernel->elementsOf(instr.out[0]);
+  if (flat.size() != 1 && int64_t(flat.size()) != elements)
+    return fail(ErrorCode::BadConstant, "a constant has " + std::to_string(flat.size()) + " elements", &op);
+  ConstantInfo info{LaneArray::make(dtype, int64_t(flat.size()))};
+  if (!info.value.data)
+    return fail(ErrorCode::OutOfMemory, "no memory for a constant", &op);
+  for (size_t i = 0; i < flat.size(); ++i)
+    writeScalar(info.value.data.get() + i * size_t(dtypeBytes(dtype)), flat[i], dtype);
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
+  Type tile = store ? op.operand(0)->type() : op.result()->type();
+  const Value *memory = op.operand(store ? 1 : 0);
+  if (!memory->argumentOf() || memory->argumentOf() != &function.body())
+    return fail(ErrorCode::CannotInterpret, "the buffer of an access is not a parameter of the kernel", &op);
+  BufferParam &buffer = kernel->buffers[memory->index()];
+  (store ? buffer.stored : buffer.loaded) = true;
+  AccessInfo info;
+  info.absentOutside = function.level == Level::Tile;
+  info.extents = tile.isTile() ? tile.extents() : std::vector<int64_t>();
+  if (op.attr("dims"))
+    for (int64_t axis : op.intsAttr("dims"))
+      info.dims.push_back(int(axis));
+  else
+    for (size_t axis = 0; axis < buffer.shape.size(); ++axis)
+      info.dims.push_back(int(axis));
+  size_t indices = op.numOperands() - (store ? 2 : 1);
+  bool fits = info.dims.size() == buffer.shape.size() && indices == buffer.shape.size();
+  for (int axis : info.dims)
+    fits &= axis >= 0 && size_t(axis) < info.extents.size();
+  if (!fits)
+    return fail(ErrorCode::BadStructure, "an access does not fit its buffer", &op);
+  info.masked.assign(info.extents.size(), info.absentOutside);
+  if (op.attr("mask"))
+    for (int64_t axis : op.intsAttr("mask"))
+      if (axis >= 0 && size_t(axis) < info.masked.size())
+        info.masked[size_t(axis)] = true;
+  if (const Attribute *fill = op.attr("fill"))
+    info.fill = scalarFromAttr(*fill, tile.dtype());
+  if (tile.isTile() && tile.layout()) {
+    info.threads = threadsOf(tile);
+    if (op.attr("vec"))
+      info.vec = op.intAttr("vec");
+    if (info.vec > 1) {
+      const auto &regs = tile.layout()->reg;
+      if (regs.empty() || regs[0].axis < 0 || regs[0].stride != 1 || regs[0].extent % info.vec)
+        return fail(ErrorCode::BadLayout, "vec = " + std::to_string(info.vec) + ", and the layout holds no such run of elements", &op);
+      info.vecAxis = regs[0].axis;
+    }
+  }
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::prepareShared(const Operation &op, Instr &instr) {
+  Type memory = (op.is(OpKind::AllocShared) ? op.result() : op.operand(op.is(OpKind::SharedStore) ? 1 : 0))->type();
+  SharedInfo info{.extents = memory.extents(), .strides = memory.smemStrides()};
+  info.storage = 1;
+  for (size_t axis = 0; axis < info.extents.size(); ++axis) {
+    int64_t reach;
+    if (info.strides[axis] < 0 || __builtin_mul_overflow(info.extents[axis] - 1, info.strides[axis], &reach) ||
+        __builtin_add_overflow(info.storage, reach, &info.storage) || info.storage > maxTileElements)
+      return fail(ErrorCode::TooLarge, "the type " + memory.str() + " is too large to be interpreted", &op);
+  }
+  if (op.is(OpKind::SharedStore))
+    info.threads = threadsOf(op.operand(0)->type());
+  else if (op.is(OpKind::SharedLoad))
+    info.threads = threadsOf(op.result()->type());
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::stepsOf(const Operation &op, int axis, std::vector<ReductionStep> &steps) {
+  Type type = op.operand(0)->type();
+  std::vector<int64_t> extents = type.extents();
+  if (function.level == Level::Machine && type.layout()) {
+    if (!layoutCovers(*type.layout(), extents))
+      return fail(ErrorCode::BadLayout, "a layout does not cover its tile", &op);
+    std::string_view over = op.wordAttr("over");
+    Layout part = *type.layout();
+    if (over == "reg")
+      part.lane.clear(), part.warp.clear();
+    else if (over == "lane")
+      part.reg.clear(), part.warp.clear();
+    steps = reductionOrder(part, axis);
+    return true;
+  }
+  const Attribute *schedule = function.attr("schedule");
+  if (const RecordAttr *record = schedule ? schedule->asRecord() : nullptr)
+    if (auto parsed = Schedule::parse(*record, type.rank())) {
+      Layout layout = parsed->layoutOf(extents);
+      if (layoutCovers(layout, extents)) {
+        steps = reductionOrder(layout, axis);
+        return true;
+      }
+    }
+  steps = {{extents[size_t(axis)], 1}};
+  return true;
+}
+
+bool Preparer::prepareReduce(const Operation &op, Instr &instr) {
+  ReduceInfo info;
+  info.extents = op.operand(0)->type().extents();
+  if (op.numRegions()) {
+    info.region = std::make_unique<Body>();
+    if (!prepareBlock(op.region(), *info.region))
+      return false;
+    const Attribute *inits = op.attr("init");
+    const AttributeList *list = inits ? inits->asList() : nullptr;
+    if (!list || list->size() != op.numOperands() || op.region().arguments().size() != 2 * op.numOperands())
+      return fail(ErrorCode::BadRegion, "a reduce whose region does not fit its operands", &op);
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      info.accumulators.push_back(op.region().argument(i)->type().dtype());
+      info.inits.push_back(scalarFromAttr((*list)[i], info.accumulators[i]));
+    }
+  } else {
+    std::string_view word = op.wordAttr("combiner");
+    info.combiner = word == "sum" ? OpKind::Add : word == "max" ? OpKind::Max : OpKind::Min;
+    for (const Value *operand : op.operands()) {
+      DType dtype = operand->type().dtype(), acc = isNarrowFloat(dtype) ? DType::F32 : dtype;
+      Scalar init{};
+      if (word != "sum") {
+        double infinity = std::numeric_limits<double>::infinity();
+        bool isMax = word == "max";
+        if (isFloat(acc))
+          init = Scalar::of(isMax ? -infinity : infinity, acc);
+        else
+          init.bits = uint64_t(int64_t(isMax ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max()));
+      }
+      info.accumulators.push_back(acc);
+      info.inits.push_back(init);
+    }
+  }
+  std::vector<int64_t> axes = op.intsAttr("axes");
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (axes[i] < 0 || size_t(axes[i]) >= info.extents.size())
+      return fail(ErrorCode::BadAxis, "a reduce over an axis that its operand has not", &op);
+    auto &[axis, steps] = info.axes.emplace_back(int(axes[i]), std::vector<ReductionStep>());
+    if (!stepsOf(op, axis, steps))
+      return false;
+  }
+  instr.info = std::move(info);
+  return true;
+}
+
+void Preparer::operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
+                            std::vector<int64_t> &packedStrides) {
+  Type type = value.type();
+  operand.shared = type.isSmem();
+  std::vector<int64_t> extents = type.extents(), strides = operand.shared ? type.smemStrides() : rowMajorStrides(extents);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    size_t axis = size_t(axes[i]);
+    operand.loop.push_back(contracted[i]);
+    operand.stride.push_back(extents[axis] == 1 ? 0 : strides[axis]);
+  }
+  packedStrides.assign(extents.size(), 0);
+  for (size_t axis = extents.size(); axis-- > 0;)
+    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end()) {
+      packedStrides[axis] = extents[axis] == 1 ? 0 : operand.outer;
+      operand.outer *= extents[axis];
+    }
+  for (size_t axis = 0; axis < extents.size(); ++axis)
+    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end()) {
+      operand.loop.push_back(extents[axis]);
+      operand.stride.push_back(strides[axis]);
+    }
+}
+
+bool Preparer::prepareDot(const Operation &op, Instr &instr) {
+  std::vector<int64_t> axes = op.intsAttr("axes"), acc = op.operand(2)->type().extents();
+  std::vector<int64_t> lhs = op.operand(0)->type().extents(), rhs = op.operand(1)->type().extents();
+  bool fits = lhs.size() == acc.size() && rhs.size() == acc.size();
+  std::sort(axes.begin(), axes.end());
+  DotInfo info;
+  std::vector<int64_t> contracted;
+  for (int64_t axis : axes) {
+    fits = fits && axis >= 0 && size_t(axis) < acc.size() && acc[size_t(axis)] == 1;
+    if (!fits)
+      break;
+    int64_t l = lhs[size_t(axis)], r = rhs[size_t(axis)];
+    fits = l == r || l == 1 || r == 1;
+    contracted.push_back(std::max(l, r));
+  }
+  for (size_t axis = 0; fits && axis < acc.size(); ++axis)
+    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end())
+      fits = (lhs[axis] == acc[axis] || lhs[axis] == 1) && (rhs[axis] == acc[axis] || rhs[axis] == 1);
+  auto total = checkedProduct(contracted);
+  if (!fits || !total)
+    return fail(ErrorCode::ShapeMismatch, "the shapes of a dot do not agree", &op);
+  info.contracted = *total;
+  DType dtype = op.operand(0)->type().dtype();
+  info.compute = isNarrowFloat(dtype) ? DType::F32 : dtype;
+  std::vector<int64_t> lhsPacked, rhsPacked;
+  operandOfDot(*op.operand(0), axes, contracted, info.lhs, lhsPacked);
+  operandOfDot(*op.operand(1), axes, contracted, info.rhs, rhsPacked);
+
+  // The innermost loop runs along acc's last real axis: what follows it has extent 1, so acc is contiguous there, and so is each packed
+  // operand that has the axis.
+  std::vector<int64_t> outer = acc;
+  for (size_t axis = acc.size(); axis-- > 0;)
+    if (acc[axis] > 1) {
+      info.run = acc[axis];
+      info.lhsStep = int(lhsPacked[axis]);
+      info.rhsStep = int(rhsPacked[axis]);
+      outer[axis] = 1;
+      break;
+    }
+  std::vector<int64_t> accStrides = rowMajorStrides(acc);
+  forEachOffset(outer, accStrides, [&](int64_t offset) { info.runs.push_back({offset, 0, 0}); });
+  size_t next = 0;
+  forEachOffset(outer, lhsPacked, [&](int64_t offset) { info.runs[next++].lhs = offset; });
+  next = 0;
+  forEachOffset(outer, rhsPacked, [&](int64_t offset) { info.runs[next++].rhs = offset; });
+
+  if (info.lhs.shared || info.rhs.shared) {
+    const ThreadMap *threads = threadsOf(op.operand(2)->type());
+    info.lhs.readers.assign(size_t(info.lhs.outer), threads ? noThread : manyThreads);
+    info.rhs.readers.assign(size_t(info.rhs.outer), threads ? noThread : manyThreads);
+    auto merge = [](int32_t &readers, int32_t thread) {
+      if (readers == noThread)
+        readers = thread;
+      else if (readers != thread)
+        readers = manyThreads;
+    };
+    if (threads)
+      for (const DotInfo::Run &run : info.runs)
+        for (int64_t i = 0; i < info.run; ++i) {
+          int32_t thread = threads->reader[size_t(run.acc + i)];
+          merge(info.lhs.readers[size_t(run.lhs + i * info.lhsStep)], thread);
+          merge(info.rhs.readers[size_t(run.rhs + i * info.rhsStep)], thread);
+        }
+  }
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::prepareOp(const Operation &op, Instr &instr) {
+  switch (op.kind()) {
+  case OpKind::Constant:
+    return prepareConstant(op, instr);
+  case OpKind::Dim: {
+    int64_t value;
+    if (!evaluate(op.attr("expr")->asDim().value_or(0), value, &op))
+      return false;
+    ConstantInfo info{LaneArray::make(DType::Index, 1)};
+    writeScalar(info.value.data.get(), Scalar{uint64_t(value)}, DType::Index);
+    instr.info = std::move(info);
+    return true;
+  }
+  case OpKind::ProgramId: {
+    ProgramIdInfo info;
+    if (!evaluate(op.dimsAttr("grid"), info.grid, &op))
+      return false;
+    instr.info = std::move(info);
+    return true;
+  }
+  case OpKind::For: {
+    ForInfo info{std::make_unique<Body>()};
+    bool ok = prepareBlock(op.region(), *info.body);
+    instr.info = std::move(info);
+    return ok;
+  }
+  case OpKind::InBounds: {
+    int64_t bound;
+    if (!evaluate(op.attr("size")->asDim().value_or(0), bound, &op))
+      return false;
+    instr.info = InBoundsInfo{bound, op.result()->type().extents()[size_t(op.intAttr("axis"))]};
+    return true;
+  }
+  case OpKind::Broadcast: {
+    Type from = op.operand(0)->type();
+    instr.info = BroadcastInfo{from.isTile() ? from.extents() : std::vector<int64_t>(), op.result()->type().extents()};
+    return true;
+  }
+  case OpKind::Load:
+    return prepareAccess(op, instr, false);
+  case OpKind::Store:
+    return prepareAccess(op, instr, true);
+  case OpKind::AllocShared:
+  case OpKind::SharedStore:
+  case OpKind::SharedLoad:
+    return prepareShared(op, instr);
+  case OpKind::Reduce:
+    return prepareReduce(op, instr);
+  case OpKind::Dot:
+    return prepareDot(op, instr);
+  case OpKind::BarrierOp:
+    return true;
+  default:
+    if (!op.info().elementwise)
+      return fail(ErrorCode::CannotInterpret, "the interpreter does not know the op '" + std::string(op.info().name) + "'", &op);
+    instr.predicate = op.wordAttr("predicate");
+    return true;
+  }
+}
+
+bool Preparer::prepareBlock(const Block &block, Body &body) {
+  for (const Value *argument : block.arguments())
+    if (&block != &function.body() && !newSlot(argument, body.args.emplace_back()))
+      return false;
+  for (const Operation &op : block) {
+    if (op.info().terminator) {
+      for (const Value *operand : op.operands())
+        body.yields.push_back(slots.at(operand));
+      break;
+    }
+    Instr instr{.op = &op, .kind = op.kind()};
+    for (const Value *operand : op.operands())
+      instr.in.push_back(slots.at(operand));
+    for (const Value *result : op.results())
+      if (!newSlot(result, instr.out.emplace_back()))
+        return false;
+    if (!prepareOp(op, instr))
+      return false;
+    body.instrs.push_back(std::move(instr));
+  }
+  findLastUses(body, body.yields);
+  return true;
+}
+
+/// The slots that an instruction reads, those of its regions included.
+void collectReads(const Instr &instr, std::vector<int> &reads) {
+  reads.insert(reads.end(), instr.in.begin(), instr.in.end());
+  const Body *inner = nullptr;
+  if (auto *loop = std::get_if<ForInfo>(&instr.info))
+    inner = loop->body.get();
+  else if (auto *reduce = std::get_if<ReduceInfo>(&instr.info))
+    inner = reduce->region.get();
+  if (!inner)
+    return;
+  for (const Instr &nested : inner->instrs)
+    collectReads(nested, reads);
+  reads.insert(reads.end(), inner->yields.begin(), inner->yields.end());
+}
+
+void Preparer::findLastUses(Body &body, std::span<const int> yields) {
+  // Only what this block defines dies in it: an outer value is still needed in the next trip.
+  std::unordered_map<int, size_t> last;
+  for (size_t i = 0; i < body.instrs.size(); ++i)
+    for (int slot : body.instrs[i].out)
+      last[slot] = i;
+  for (int slot : body.args)
+    last[slot] = body.instrs.size(); // Reads below make it earlier; one that is never read is overwritten in the next trip.
+  std::vector<int> reads;
+  for (size_t i = 0; i < body.instrs.size(); ++i) {
+    reads.clear();
+    collectReads(body.instrs[i], reads);
+    for (int slot : reads)
+      if (auto it = last.find(slot); it != last.end())
+        it->second = i;
+  }
+  for (int slot : yields)
+    last.erase(slot);
+  for (auto [slot, at] : last)
+    if (at < body.instrs.size())
+      body.instrs[at].release.push_back(slot);
+}
+
+void Preparer::number(Body &body) {
+  for (Instr &instr : body.instrs) {
+    instr.ordinal = uint32_t(kernel->instrs.size());
+    kernel->instrs.push_back(&instr);
+    if (auto *loop = std::get_if<ForInfo>(&instr.info))
+      number(*loop->body);
+    else if (auto *reduce = std::get_if<ReduceInfo>(&instr.info); reduce && reduce->region)
+      number(*reduce->region);
+  }
+}
+
+Expected<std::unique_ptr<PreparedKernel>> Preparer::run() {
+  kernel = std::make_unique<PreparedKernel>();
+  kernel->function = &function;
+  bool ok = true;
+  for (const Value *param : function.params())
+    ok = ok && addParam(*param);
+  ok = ok && prepareBlock(function.body(), kernel->body);
+  if (!ok)
+    return std::move(*error);
+  number(kernel->body);
+  return std::move(kernel);
+}
+
+} // namespace
+
+Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims) {
+  return Preparer(kernel, dims).run();
+}
+
+} // namespace minic::interp

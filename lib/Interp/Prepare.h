@@ -1,0 +1,152 @@
+// A kernel made ready to be interpreted: values are slots, attributes are decoded, named sizes are numbers.
+#pragma once
+
+#include "Lanes.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Support/Expected.h"
+
+#include <map>
+#include <optional>
+#include <variant>
+
+namespace minic::interp {
+
+/// "More than one thread", where a thread number is expected.
+inline constexpr int32_t manyThreads = -2;
+inline constexpr int32_t noThread = -1;
+
+/// Which threads hold each element of a tile.
+struct ThreadMap {
+  std::vector<int32_t> writer; ///< The holder with the lowest (warp, lane): it is the one that stores.
+  std::vector<int32_t> reader; ///< The only holder, or manyThreads.
+};
+
+struct Body;
+
+struct ConstantInfo {
+  LaneArray value;
+};
+struct ProgramIdInfo {
+  std::vector<int64_t> grid;
+};
+struct ForInfo {
+  std::unique_ptr<Body> body;
+};
+struct InBoundsInfo {
+  int64_t bound, extent;
+};
+struct BroadcastInfo {
+  std::vector<int64_t> from, to;
+};
+struct AccessInfo {
+  bool absentOutside = false;      ///< Tile level: every axis is checked, and lanes outside are absent.
+  std::vector<int> dims;           ///< Tile axis of each buffer axis.
+  std::vector<bool> masked;        ///< Per tile axis.
+  std::optional<Scalar> fill;
+  int64_t vec = 1;
+  int vecAxis = -1;                ///< Tile axis along which `vec` elements of a thread are neighbours; -1: none.
+  std::vector<int64_t> extents;    ///< Of the tile.
+  const ThreadMap *threads = nullptr; ///< Machine level.
+};
+struct SharedInfo {
+  std::vector<int64_t> extents, strides; ///< Strides of the memory, in elements.
+  int64_t storage = 0;                   ///< Elements from the first to the last.
+  const ThreadMap *threads = nullptr;
+};
+struct ReduceInfo {
+  OpKind combiner{};
+  std::unique_ptr<Body> region; ///< Null with a built-in combiner.
+  std::vector<DType> accumulators;
+  std::vector<Scalar> inits;    ///< Of the accumulators' types.
+  std::vector<int64_t> extents;
+  std::vector<std::pair<int, std::vector<ReductionStep>>> axes; ///< In the order in which they are reduced.
+};
+/// One operand of a dot, seen as [contracted positions][outer positions].
+struct DotOperand {
+  std::vector<int64_t> loop, stride;  ///< Extents and element strides of the contracted axes, then of its outer axes.
+  int64_t outer = 1;                  ///< Outer positions.
+  std::vector<int32_t> readers;       ///< Machine level: per outer position, which threads read it.
+  bool shared = false;
+};
+struct DotInfo {
+  int64_t contracted = 1;
+  DotOperand lhs, rhs;
+  DType compute;
+  /// The elements of acc in runs of `run`; within one, an operand moves `step` (0 or 1) outer positions an element.
+  struct Run {
+    int64_t acc, lhs, rhs;
+  };
+  std::vector<Run> runs;
+  int64_t run = 1;
+  int lhsStep = 0, rhsStep = 0;
+};
+
+struct Instr {
+  const Operation *op;
+  OpKind kind;
+  std::string_view predicate; ///< compare's.
+  std::vector<int> in, out;
+  std::vector<int> release;   ///< Slots that nothing after this reads.
+  uint32_t ordinal = 0;       ///< Position in the kernel's text.
+  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, SharedInfo, ReduceInfo,
+               DotInfo>
+      info;
+};
+
+struct Body {
+  std::vector<int> args, yields;
+  std::vector<Instr> instrs;
+};
+
+struct BufferParam {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t elements = 0;
+  bool stored = false, loaded = false;
+};
+
+struct PreparedKernel {
+  const Function *function;
+  std::vector<BufferParam> buffers;
+  std::vector<Type> slotTypes;
+  std::vector<const Instr *> instrs; ///< By ordinal.
+  Body body;
+  std::map<std::pair<const Layout *, std::vector<int64_t>>, ThreadMap> threadMaps;
+  int64_t elementsOf(int slot) const { return slotElements[size_t(slot)]; }
+  std::vector<int64_t> slotElements; ///< Lanes of a scalar (1), tile or smem.
+};
+
+/// `kernel` must have passed the verifier. Fails where a size is not bound or too large, or an op cannot be interpreted.
+Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims);
+
+/// Product of sizes, nullopt if one is negative or the product overflows.
+std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes);
+std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents);
+
+/// Calls `fn(offset)` for each position of a box in row-major order, where `offset` is the sum of position * stride.
+template <typename Fn> void forEachOffset(std::span<const int64_t> extents, std::span<const int64_t> strides, Fn &&fn) {
+  for (int64_t e : extents)
+    if (e <= 0)
+      return;
+  std::vector<int64_t> at(extents.size(), 0);
+  int64_t offset = 0;
+  while (true) {
+    fn(offset);
+    size_t axis = extents.size();
+    while (axis > 0) {
+      --axis;
+      offset += strides[axis];
+      if (++at[axis] < extents[axis])
+        break;
+      offset -= at[axis] * strides[axis];
+      at[axis] = 0;
+      if (axis == 0)
+        return;
+    }
+    if (extents.empty())
+      return;
+  }
+}
+
+} // namespace minic::interp

@@ -1,0 +1,216 @@
+#include "minic/Support/DimExpr.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace minic {
+
+using Factor = DimExpr::Factor;
+
+static std::string factorText(const Factor &factor) {
+  if (!factor.ceilDivOf)
+    return factor.name;
+  return "ceildiv(" + factor.ceilDivOf->first.str() + ", " + factor.ceilDivOf->second.str() + ")";
+}
+
+static std::strong_ordering compare(const Factor &a, const Factor &b) {
+  // Names before quotients.
+  if (!a.ceilDivOf || !b.ceilDivOf) {
+    if (a.ceilDivOf || b.ceilDivOf)
+      return a.ceilDivOf ? std::strong_ordering::greater : std::strong_ordering::less;
+    return a.name.compare(b.name) <=> 0;
+  }
+  if (auto order = a.ceilDivOf->first <=> b.ceilDivOf->first; order != 0)
+    return order;
+  return a.ceilDivOf->second <=> b.ceilDivOf->second;
+}
+
+std::strong_ordering operator<=>(const DimExpr &a, const DimExpr &b) {
+  size_t common = std::min(a.factors.size(), b.factors.size());
+  for (size_t i = 0; i < common; ++i)
+    if (auto order = compare(a.factors[i], b.factors[i]); order != 0)
+      return order;
+  if (auto order = a.factors.size() <=> b.factors.size(); order != 0)
+    return order;
+  return a.coefficient <=> b.coefficient;
+}
+
+bool operator==(const DimExpr &a, const DimExpr &b) { return (a <=> b) == 0; }
+
+DimExpr DimExpr::name(std::string_view name) {
+  DimExpr result(1);
+  result.factors.push_back({std::string(name), nullptr});
+  return result;
+}
+
+DimExpr operator*(const DimExpr &a, const DimExpr &b) {
+  DimExpr result;
+  if (__builtin_mul_overflow(a.coefficient, b.coefficient, &result.coefficient))
+    result.coefficient = INT64_MAX; // Saturated: larger than any memory, and evaluate of what contains it says so.
+  if (result.coefficient == 0)
+    return result;
+  std::merge(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), std::back_inserter(result.factors),
+             [](const Factor &x, const Factor &y) { return compare(x, y) < 0; });
+  return result;
+}
+
+/// Takes the factors of `b` out of `a` if all are there.
+static bool removeFactors(std::vector<Factor> &a, const std::vector<Factor> &b) {
+  for (const Factor &factor : b) {
+    auto it = std::find_if(a.begin(), a.end(), [&](const Factor &x) { return compare(x, factor) == 0; });
+    if (it == a.end())
+      return false;
+    a.erase(it);
+  }
+  return true;
+}
+
+DimExpr DimExpr::ceilDiv(const DimExpr &a, const DimExpr &b) {
+  if (a.isConstant(0))
+    return 0;
+  if (a.isConstant() && b.isConstant() && b.coefficient > 0)
+    return a.coefficient / b.coefficient + (a.coefficient % b.coefficient != 0);
+  if (b.coefficient > 0 && a.coefficient % b.coefficient == 0) {
+    DimExpr quotient(a.coefficient / b.coefficient);
+    quotient.factors = a.factors;
+    if (removeFactors(quotient.factors, b.factors))
+      return quotient;
+  }
+  DimExpr result(1);
+  result.factors.push_back({"", std::make_shared<const std::pair<DimExpr, DimExpr>>(a, b)});
+  return result;
+}
+
+std::optional<int64_t> DimExpr::evaluate(const DimBindings &bindings) const {
+  int64_t value = coefficient;
+  for (const Factor &factor : factors) {
+    int64_t next;
+    if (factor.ceilDivOf) {
+      auto a = factor.ceilDivOf->first.evaluate(bindings), b = factor.ceilDivOf->second.evaluate(bindings);
+      if (!a || !b || *b <= 0)
+        return std::nullopt;
+      next = *a / *b + (*a % *b != 0);
+    } else {
+      auto it = bindings.find(factor.name);
+      if (it == bindings.end())
+        return std::nullopt;
+      next = it->second;
+    }
+    if (__builtin_mul_overflow(value, next, &value))
+      return std::nullopt;
+  }
+  return value;
+}
+
+DimExpr DimExpr::bind(const DimBindings &bindings) const {
+  DimExpr result(coefficient);
+  for (const Factor &factor : factors) {
+    if (factor.ceilDivOf)
+      result = result * ceilDiv(factor.ceilDivOf->first.bind(bindings), factor.ceilDivOf->second.bind(bindings));
+    else if (auto it = bindings.find(factor.name); it != bindings.end())
+      result = result * DimExpr(it->second);
+    else
+      result = result * name(factor.name);
+  }
+  return result;
+}
+
+void DimExpr::collectNames(std::vector<std::string> &names) const {
+  for (const Factor &factor : factors) {
+    if (factor.ceilDivOf) {
+      factor.ceilDivOf->first.collectNames(names);
+      factor.ceilDivOf->second.collectNames(names);
+    } else if (std::find(names.begin(), names.end(), factor.name) == names.end()) {
+      names.push_back(factor.name);
+    }
+  }
+}
+
+std::string DimExpr::str() const {
+  if (factors.empty())
+    return std::to_string(coefficient);
+  std::string text = coefficient == 1 ? "" : std::to_string(coefficient);
+  for (const Factor &factor : factors)
+    text += (text.empty() ? "" : "*") + factorText(factor);
+  return text;
+}
+
+bool isDimName(std::string_view text) {
+  if (text.empty() || text[0] < 'A' || text[0] > 'Z')
+    return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z' && c != 'x');
+  });
+}
+
+namespace {
+
+/// product := factor { '*' factor }; factor := integer | name | 'ceildiv' '(' product ',' product ')'
+class DimParser {
+public:
+  explicit DimParser(std::string_view text) : text(text) {}
+  std::optional<DimExpr> whole() {
+    auto result = product(0);
+    skipSpace();
+    return at == text.size() ? result : std::nullopt;
+  }
+
+private:
+  void skipSpace() {
+    while (at < text.size() && text[at] == ' ')
+      ++at;
+  }
+  bool eat(char c) {
+    skipSpace();
+    if (at >= text.size() || text[at] != c)
+      return false;
+    ++at;
+    return true;
+  }
+  std::optional<DimExpr> product(int depth) {
+    auto result = factor(depth);
+    while (result && eat('*')) {
+      auto next = factor(depth);
+      if (!next)
+        return std::nullopt;
+      result = *result * *next;
+    }
+    return result;
+  }
+  std::optional<DimExpr> factor(int depth) {
+    if (depth > 16)
+      return std::nullopt;
+    skipSpace();
+    size_t start = at;
+    while (at < text.size() && (text[at] == '_' || std::isalnum(static_cast<unsigned char>(text[at]))))
+      ++at;
+    std::string_view word = text.substr(start, at - start);
+    if (word == "ceildiv") {
+      if (!eat('('))
+        return std::nullopt;
+      auto a = product(depth + 1);
+      if (!a || !eat(','))
+        return std::nullopt;
+      auto b = product(depth + 1);
+      if (!b || !eat(')'))
+        return std::nullopt;
+      return DimExpr::ceilDiv(*a, *b);
+    }
+    if (isDimName(word))
+      return DimExpr::name(word);
+    int64_t value;
+    auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || word.empty())
+      return std::nullopt;
+    return DimExpr(value);
+  }
+  std::string_view text;
+  size_t at = 0;
+};
+
+} // namespace
+
+std::optional<DimExpr> parseDimExpr(std::string_view text) { return DimParser(text).whole(); }
+
+} // namespace minic

@@ -1,0 +1,104 @@
+#include "minic/Transforms/Analysis/Bounds.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace minic {
+
+static std::optional<int64_t> constantIndex(const Value *value) {
+  Operation *op = value->definition();
+  if (!op || !op->is(OpKind::Constant) || !op->attr("value")->asInt())
+    return std::nullopt;
+  return *op->attr("value")->asInt();
+}
+
+/// A value of the form factor * p with p in [0, bound).
+struct ScaledCounter {
+  int64_t factor = 1;
+  DimExpr bound;
+};
+
+static std::optional<ScaledCounter> asScaledCounter(const Value *value) {
+  Operation *op = value->definition();
+  if (!op) {
+    // A loop counter from 0: step * trip, with trip in [0, ceildiv(hi, step)).
+    Operation *loop = value->argumentOf()->parentOp();
+    if (!loop || !loop->is(OpKind::For) || value->index() != 0)
+      return std::nullopt;
+    auto lo = constantIndex(loop->operand(0)), step = constantIndex(loop->operand(2));
+    if (!lo || *lo != 0 || !step || *step <= 0)
+      return std::nullopt;
+    DimExpr hi;
+    if (auto constant = constantIndex(loop->operand(1)))
+      hi = *constant;
+    else if (Operation *dim = loop->operand(1)->definition(); dim && dim->is(OpKind::Dim))
+      hi = *dim->attr("expr")->asDim();
+    else
+      return std::nullopt;
+    return ScaledCounter{*step, DimExpr::ceilDiv(hi, *step)};
+  }
+  if (op->is(OpKind::ProgramId))
+    return ScaledCounter{1, op->dimsAttr("grid")[value->index()]};
+  if (op->is(OpKind::Mul)) {
+    for (unsigned side : {0u, 1u}) {
+      auto factor = constantIndex(op->operand(side));
+      auto counter = factor && *factor > 0 ? asScaledCounter(op->operand(1 - side)) : std::nullopt;
+      if (!counter)
+        continue;
+      if (__builtin_mul_overflow(counter->factor, *factor, &counter->factor))
+        return std::nullopt;
+      return counter;
+    }
+  }
+  return std::nullopt;
+}
+
+bool provedInBounds(const Value *index, int64_t lanes, const DimExpr &size) {
+  auto size_ = size.constant();
+  if (auto constant = constantIndex(index))
+    return size_ && *constant >= 0 && *constant + lanes <= *size_;
+  auto counter = asScaledCounter(index);
+  if (!counter)
+    return false;
+  if (auto bound = counter->bound.constant(); bound && size_) {
+    int64_t last;
+    if (*bound <= 0)
+      return true; // Never runs.
+    return !__builtin_mul_overflow(*bound - 1, counter->factor, &last) && last <= *size_ - lanes;
+  }
+  // factor * (bound - 1) + lanes <= factor * bound = size.
+  return lanes <= counter->factor && counter->bound * DimExpr(counter->factor) == size;
+}
+
+int64_t knownMultiple(const Value *index) {
+  constexpr int64_t limit = 1 << 20;
+  if (auto constant = constantIndex(index))
+    return *constant == 0 ? limit : std::min(limit, *constant & -*constant);
+  if (auto counter = asScaledCounter(index))
+    return std::min(limit, counter->factor & -counter->factor);
+  return 1;
+}
+
+std::vector<int64_t> accessDims(const Operation &access) {
+  if (access.attr("dims"))
+    return access.intsAttr("dims");
+  std::vector<int64_t> dims(size_t(accessBuffer(access)->type().rank()));
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+Value *accessBuffer(const Operation &access) { return access.operand(access.is(OpKind::Store) ? 1 : 0); }
+unsigned firstIndex(const Operation &access) { return access.is(OpKind::Store) ? 2 : 1; }
+Type accessTile(const Operation &access) { return access.is(OpKind::Store) ? access.operand(0)->type() : access.result()->type(); }
+
+std::vector<int64_t> unprovedAxes(const Operation &access) {
+  std::vector<int64_t> extents = accessTile(access).extents(), dims = accessDims(access), axes;
+  const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
+  for (size_t a = 0; a < dims.size(); ++a)
+    if (!provedInBounds(access.operand(firstIndex(access) + unsigned(a)), extents[size_t(dims[a])], shape[a]))
+      axes.push_back(dims[a]);
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+} // namespace minic

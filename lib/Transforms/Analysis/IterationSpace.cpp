@@ -1,0 +1,233 @@
+#include "minic/Transforms/Analysis/IterationSpace.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace minic {
+
+bool isFreeInRegion(const Operation &op) { return op.is(OpKind::Constant) || op.is(OpKind::Broadcast) || op.is(OpKind::Transpose); }
+
+bool isExpensive(const Operation &op) {
+  const OpInfo &info = op.info();
+  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) || op.is(OpKind::Sqrt);
+}
+
+namespace {
+
+/// Union-find over the axes of values and uses.
+class AxisClasses {
+public:
+  int add(const DimExpr &extent) {
+    parent.push_back(int(parent.size()));
+    extents.push_back(extent);
+    contracted.push_back(false);
+    return int(parent.size()) - 1;
+  }
+  int find(int i) {
+    while (parent[size_t(i)] != i)
+      i = parent[size_t(i)] = parent[size_t(parent[size_t(i)])];
+    return i;
+  }
+  void join(int a, int b) {
+    a = find(a), b = find(b);
+    if (a == b)
+      return;
+    if (a > b)
+      std::swap(a, b);
+    parent[size_t(b)] = a;
+    if (contracted[size_t(b)])
+      contracted[size_t(a)] = true;
+    // One size may be spelled by a name and the other by its value; they are equal, and the value says more.
+    if (extents[size_t(b)].isConstant())
+      extents[size_t(a)] = extents[size_t(b)];
+  }
+  void contract(int i) { contracted[size_t(find(i))] = true; }
+  bool isContracted(int i) { return contracted[size_t(find(i))]; }
+  const DimExpr &extent(int i) { return extents[size_t(find(i))]; }
+  bool isUnit(int i) { return extent(i).isConstant(1); }
+
+private:
+  std::vector<int> parent;
+  std::vector<DimExpr> extents;
+  std::vector<bool> contracted;
+};
+
+using AxisList = std::vector<int>;
+
+/// Joins an op's use axes and result axes as its row says; returns the axes that it contracts, or nullopt for opaque ops.
+std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisList> &uses, const std::vector<AxisList> &results,
+                                   AxisClasses &classes) {
+  AxisList contracted;
+  switch (op.info().axes) {
+  case AxisRule::None:
+    break;
+  case AxisRule::Parallel:
+    for (const AxisList &use : uses)
+      for (size_t a = 0; a < use.size(); ++a)
+        classes.join(use[a], results[0][a]);
+    break;
+  case AxisRule::Broadcast: {
+    std::vector<int64_t> dims = op.intsAttr("dims");
+    for (size_t a = 0; a < dims.size(); ++a) {
+      int result = results[0][size_t(dims[a])];
+      if (!classes.isUnit(uses[0][a]) || classes.isUnit(result))
+        classes.join(uses[0][a], result);
+    }
+    break;
+  }
+  case AxisRule::Permute: {
+    std::vector<int64_t> perm = op.intsAttr("perm");
+    for (size_t a = 0; a < perm.size(); ++a)
+      classes.join(uses[0][size_t(perm[a])], results[0][a]);
+    break;
+  }
+  case AxisRule::Reduce: {
+    std::vector<int64_t> axes = op.intsAttr("axes");
+    for (size_t u = 0; u < uses.size(); ++u)
+      for (size_t a = 0, kept = 0; a < uses[u].size(); ++a) {
+        classes.join(uses[u][a], uses[0][a]);
+        if (std::find(axes.begin(), axes.end(), int64_t(a)) == axes.end())
+          classes.join(uses[u][a], results[u][kept++]);
+        else if (u == 0)
+          contracted.push_back(uses[u][a]);
+      }
+    break;
+  }
+  case AxisRule::Contract: {
+    size_t rank = results[0].size(), row = rank - 2, column = rank - 1;
+    for (size_t b = 0; b < row; ++b) {
+      classes.join(uses[0][b], results[0][b]);
+      classes.join(uses[1][b], results[0][b]);
+    }
+    classes.join(uses[0][row], results[0][row]);
+    classes.join(uses[1][column], results[0][column]);
+    classes.join(uses[0][column], uses[1][row]);
+    contracted.push_back(uses[0][column]);
+    break;
+  }
+  case AxisRule::Opaque:
+    return std::nullopt;
+  }
+  return contracted;
+}
+
+} // namespace
+
+std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const> ops, std::string *why) {
+  auto fail = [&](std::string reason) {
+    if (why)
+      *why = std::move(reason);
+    return std::nullopt;
+  };
+  AxisClasses classes;
+  IterationSpace space;
+  auto fresh = [&](const Value *value) {
+    AxisList axes;
+    for (const DimExpr &dim : value->type().shape())
+      axes.push_back(classes.add(dim));
+    return axes;
+  };
+
+  std::vector<std::pair<const Operation *, AxisList>> contractions;
+  for (Operation *op : ops) {
+    std::vector<AxisList> uses, results;
+    for (unsigned i = 0; i < op->numOperands(); ++i) {
+      uses.push_back(fresh(op->operand(i)));
+      auto definition = space.resultAxes.find(op->operand(i));
+      if (definition != space.resultAxes.end())
+        for (size_t a = 0; a < uses[i].size(); ++a)
+          classes.join(uses[i][a], definition->second[a]);
+      space.useAxes[{op, i}] = uses[i];
+    }
+    for (Value *result : op->results()) {
+      results.push_back(fresh(result));
+      space.resultAxes[result] = results.back();
+    }
+    auto contracted = relateAxes(*op, uses, results, classes);
+    if (!contracted)
+      return fail(std::string(op->info().name) + " has no loops of its own");
+    for (int axis : *contracted)
+      classes.contract(axis);
+    if (!contracted->empty())
+      contractions.emplace_back(op, *contracted);
+  }
+
+  // No value may run along one loop with two axes.
+  auto repeats = [&](const AxisList &axes) {
+    for (size_t a = 0; a < axes.size(); ++a)
+      for (size_t b = a + 1; b < axes.size(); ++b)
+        if (classes.find(axes[a]) == classes.find(axes[b]) && !classes.isUnit(axes[a]))
+          return true;
+    return false;
+  };
+  for (const auto &[use, axes] : space.useAxes)
+    if (repeats(axes))
+      return fail("two axes of one value would run in one loop");
+  for (const auto &[value, axes] : space.resultAxes)
+    if (repeats(axes))
+      return fail("two axes of one value would run in one loop");
+
+  // All contractions must be over the same loops, or the nest would need one loop inside another's sweep.
+  auto signature = [&](const AxisList &axes) {
+    AxisList roots;
+    for (int axis : axes)
+      if (!classes.isUnit(axis))
+        roots.push_back(classes.find(axis));
+    std::sort(roots.begin(), roots.end());
+    return roots;
+  };
+  for (const auto &[op, axes] : contractions)
+    if (signature(axes) != signature(contractions.front().second))
+      return fail("reductions over different axes");
+
+  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory.
+  // An operand axis of size 1 that a broadcast stretches is a loop of its own, of one trip: outermost, out of the way.
+  AxisList units;
+  std::vector<const AxisList *> order = {&units};
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Contract)
+      order.push_back(&space.resultAxes[op->result()]);
+  if (order.size() == 1)
+    for (Operation *op : ops)
+      if (op->info().axes == AxisRule::Broadcast)
+        for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
+          int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
+          if (classes.isUnit(use) && !classes.isUnit(result))
+            units.push_back(use);
+        }
+  std::vector<const AxisList *> others;
+  for (Operation *op : ops) {
+    for (unsigned i = 0; i < op->numOperands(); ++i)
+      others.push_back(&space.useAxes[{op, i}]);
+    for (Value *result : op->results())
+      others.push_back(&space.resultAxes[result]);
+  }
+  std::stable_sort(others.begin(), others.end(), [](auto *a, auto *b) { return a->size() > b->size(); });
+  order.insert(order.end(), others.begin(), others.end());
+
+  std::map<int, int> loopOf;
+  for (const AxisList *axes : order)
+    for (int axis : *axes) {
+      int root = classes.find(axis);
+      if (loopOf.emplace(root, int(space.loops.size())).second)
+        space.loops.push_back({classes.extent(root), classes.isContracted(root)});
+    }
+  auto toLoops = [&](AxisList &axes) {
+    for (int &axis : axes)
+      axis = loopOf.at(classes.find(axis));
+  };
+  for (auto &[use, axes] : space.useAxes)
+    toLoops(axes);
+  for (auto &[value, axes] : space.resultAxes)
+    toLoops(axes);
+  return space;
+}
+
+bool IterationSpace::isInner(const Value *result) const {
+  for (int axis : axesOf(result))
+    if (loops[size_t(axis)].reduced)
+      return true;
+  return false;
+}
+
+} // namespace minic

@@ -1,0 +1,172 @@
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace minic {
+
+/// The least power of two that holds `extent`, at most `limit`; `limit` where the extent is not known.
+static int64_t blockFor(const DimExpr &extent, int64_t limit) {
+  auto size = extent.constant();
+  if (!size)
+    return limit;
+  return std::min<int64_t>(limit, int64_t(std::bit_ceil(uint64_t(std::clamp<int64_t>(*size, 1, limit)))));
+}
+
+/// Elements of the widest stored type in 16 bytes. In exact numerics it follows the accumulator type alone, so that a reduction has one
+/// order whatever it is fused with.
+static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
+  int64_t bytes = 1;
+  for (Operation *op : ops) {
+    for (Value *value : op->operands())
+      bytes = std::max(bytes, dtypeBytes(value->type().dtype()));
+    for (Value *value : op->results())
+      bytes = std::max(bytes, dtypeBytes(value->type().dtype()));
+  }
+  if (exact)
+    bytes = std::max<int64_t>(bytes, 4);
+  return std::min<int64_t>(8, 16 / bytes);
+}
+
+static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
+  const auto &loops = space.axes();
+  size_t rank = loops.size();
+  Schedule s;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(rank, 1);
+  if (rank == 0)
+    return s; // A scalar: one program, every lane a copy.
+
+  size_t last = rank - 1;
+  // A vector access needs every row to start at a multiple of it.
+  while (vec > 1 && !loops[last].extent.isMultipleOf(vec))
+    vec /= 2;
+  bool reduces = std::any_of(loops.begin(), loops.end(), [](const LoopAxis &axis) { return axis.reduced; });
+  auto innermost = [&](bool reduced) {
+    for (size_t axis = rank; axis-- > 0;)
+      if (loops[axis].reduced == reduced)
+        return int(axis);
+    return -1;
+  };
+  // Lanes run along the last axis first, what it does not take goes to `outer` (copies if there is none).
+  auto placeLanes = [&](int outer) {
+    int64_t along = std::min<int64_t>(32, std::max<int64_t>(1, s.block[last] / vec));
+    s.vec[last] = vec;
+    if (outer < 0 || size_t(outer) == last)
+      along = 32;
+    s.lanes[last] = along;
+    if (along < 32)
+      s.lanes[size_t(outer)] = 32 / along;
+  };
+
+  if (!reduces) {
+    // About 1024 elements a program, inner axes first; 4 warps.
+    int64_t left = 1024;
+    for (size_t axis = rank; axis-- > 0;) {
+      s.block[axis] = axis == last || loops[axis].extent.isConstant() ? blockFor(loops[axis].extent, left) : 1;
+      left /= s.block[axis];
+    }
+    vec = std::min(vec, s.block[last]);
+    size_t outer = last;
+    for (size_t axis = last; axis-- > 0;)
+      if (s.block[axis] > 1) {
+        outer = axis;
+        break;
+      }
+    placeLanes(int(outer));
+    int64_t warps = 4;
+    for (size_t axis = rank; axis-- > 0 && warps > 1;) {
+      int64_t take = std::clamp<int64_t>(s.block[axis] / (s.lanes[axis] * s.vec[axis]), 1, warps);
+      s.warps[axis] = take;
+      warps /= take;
+    }
+  } else if (loops[last].reduced) {
+    // A row is reduced by one warp up to 1024 elements and by up to 8 beyond; a longer row streams in blocks of 8192.
+    int row = innermost(false);
+    s.block[last] = loops[last].extent.isConstant() ? blockFor(loops[last].extent, 8192) : 1024;
+    vec = std::min(vec, s.block[last]);
+    placeLanes(row);
+    s.warps[last] = std::clamp<int64_t>(s.block[last] / 1024, 1, 8);
+    if (row >= 0) {
+      s.warps[size_t(row)] = s.warps[last] > 1 ? 1 : 4;
+      s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
+    } else if (s.warps[last] == 1) {
+      s.warps[last] = std::clamp<int64_t>(s.block[last] / (32 * vec), 1, 4);
+    }
+  } else {
+    // Columns: lanes side by side along the last axis, warps along the reduced one.
+    size_t column = size_t(innermost(true));
+    s.block[last] = blockFor(loops[last].extent, 32 * vec);
+    vec = std::min(vec, s.block[last]);
+    placeLanes(int(column));
+    s.block[column] = std::max(blockFor(loops[column].extent, 64), s.lanes[column]);
+    s.warps[column] = std::clamp<int64_t>(s.block[column] / s.lanes[column], 1, 8);
+  }
+  return s;
+}
+
+static Schedule matmulSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
+  const auto &loops = space.axes();
+  size_t m = loops.size() - 3, n = m + 1, k = m + 2;
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(loops.size(), 1);
+  struct Tile {
+    int64_t bm, bn, bk, warpsM, warpsN;
+  };
+  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each.
+  static constexpr Tile tiles[] = {{128, 128, 8, 4, 2}, {64, 64, 16, 2, 2}, {32, 32, 16, 1, 1}};
+  const Tile *choice = nullptr;
+  for (const Tile &tile : tiles) {
+    if (accumulator == DType::F64 && tile.bm == 128)
+      continue;
+    auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
+    int64_t batches = 1;
+    for (size_t axis = 0; axis < m; ++axis)
+      batches *= loops[axis].extent.constant().value_or(1);
+    choice = &tile;
+    if (!rows || !columns) {
+      if (tile.bm == 64)
+        break;
+      continue;
+    }
+    int64_t programs = batches * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
+    if (programs >= target.multiprocessors)
+      break;
+  }
+  s.block[m] = choice->bm;
+  s.block[n] = choice->bn;
+  s.block[k] = choice->bk;
+  s.warps[m] = choice->warpsM;
+  s.warps[n] = choice->warpsN;
+  s.lanes[m] = 4;
+  s.lanes[n] = 8;
+  s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
+  return s;
+}
+
+std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
+                                       bool exact) {
+  const Operation *contraction = nullptr;
+  for (Operation *op : ops) {
+    if (op->info().axes == AxisRule::Contract)
+      contraction = op;
+    // Kernels of the matmul family reduce with `dot` only.
+    if (op->info().axes == AxisRule::Reduce && contraction)
+      return std::nullopt;
+  }
+  if (!contraction)
+    return rowsSchedule(space, vectorElements(ops, exact));
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Reduce)
+      return std::nullopt;
+  // The loops must be batch axes, then row, column and contracted axis.
+  size_t rank = space.axes().size();
+  if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
+    return std::nullopt;
+  DType type = contraction->operand(0)->type().dtype();
+  return matmulSchedule(space, isNarrowFloat(type) ? DType::F32 : type, target);
+}
+
+} // namespace minic

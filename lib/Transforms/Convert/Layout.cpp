@@ -1,0 +1,335 @@
+// layout: lays tiles out over registers, lanes and warps, as the kernel's schedule says; splits reductions; moves dot operands through
+// shared memory.
+//
+//   %t = load %x, %r, %j, mask = [] : tile<4x1024xf32>     ->  ..., vec = 4 : tile<4x1024xf32, #l0>
+//   %m = reduce max %t, axes = [1] : tile<4x1xf32>         ->  reduce over = reg; over = lane; and, if warps share the axis:
+//                                                              shared_store, barrier, shared_load, reduce over = reg
+//   %c = dot %a, %b, %acc                                  ->  barrier; shared_store %a; shared_store %b; barrier; dot from shared memory
+#include "minic/IR/Builder.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Transforms/Analysis/Bounds.h"
+#include "minic/Transforms/Passes.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace minic {
+namespace {
+
+class LayoutPass {
+public:
+  LayoutPass(Function &kernel, Schedule schedule)
+      : kernel(kernel), schedule(std::move(schedule)), context(kernel.module().context()) {}
+
+  void run() {
+    // Operands of dots get their own copies first: they are laid out for loading, not for the accumulator.
+    std::vector<Operation *> dots;
+    walk(kernel.body(), [&](Operation &op) {
+      if (op.is(OpKind::Dot))
+        dots.push_back(&op);
+    });
+    for (Operation *dot : dots)
+      stageOperands(*dot);
+    assign(kernel.body());
+    kernel.setAttr("threads", Attribute(schedule.numThreads()));
+    kernel.removeAttr("schedule");
+  }
+
+private:
+  //===- Layouts of ordinary tiles -===//
+
+  bool hasLayout(const Value *value) const { return value->type().layout() != nullptr; }
+
+  void setLayout(Value *value) {
+    if (value->type().isTile() && !hasLayout(value))
+      value->setType(context.withLayout(value->type(), context.layout(schedule.layoutOf(value->type().extents()))));
+  }
+
+  void assign(Block &block) {
+    for (Value *argument : block.arguments())
+      setLayout(argument);
+    for (Operation &op : block) {
+      if (op.is(OpKind::Reduce)) {
+        splitReduce(op);
+        continue;
+      }
+      for (Value *result : op.results())
+        setLayout(result);
+      for (unsigned r = 0; r < op.numRegions(); ++r)
+        assign(op.region(r));
+      if (op.is(OpKind::Load) || op.is(OpKind::Store))
+        op.setAttr("vec", Attribute(vectorWidth(op)));
+    }
+  }
+
+  /// The widest access that the layout holds contiguously and that is proved aligned; buffers start at 16 bytes or more.
+  int64_t vectorWidth(const Operation &access) const {
+    const Layout &layout = *accessTile(access).layout();
+    std::vector<int64_t> dims = accessDims(access);
+    const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
+    if (dims.empty() || layout.reg.empty() || layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
+      return 1;
+    int64_t width = std::min(layout.reg[0].extent, 16 / dtypeBytes(accessBuffer(access)->type().dtype()));
+    const Value *lastIndex = access.operand(firstIndex(access) + unsigned(dims.size()) - 1);
+    width = std::min(width, knownMultiple(lastIndex));
+    // A masked vector is inside or outside as a whole only if the size is a multiple of it; with other axes the row pitch must be as well.
+    std::vector<int64_t> mask = access.intsAttr("mask");
+    bool masked = std::find(mask.begin(), mask.end(), dims.back()) != mask.end();
+    while (width > 1 && (masked || dims.size() > 1) && !shape.back().isMultipleOf(width))
+      width /= 2;
+    return width;
+  }
+
+  //===- Reductions -===//
+
+  Operation *reduceStep(Builder &builder, const Operation &reduce, const std::vector<Value *> &values, const std::vector<int64_t> &axes,
+                        ModeKind over) {
+    const Layout &from = *values[0]->type().layout();
+    std::vector<int64_t> extents = values[0]->type().extents();
+    for (int64_t axis : axes)
+      extents[size_t(axis)] = reducedExtent(from, axis, over);
+    const Layout *to = context.layout(reducedLayout(from, axes, over));
+    std::vector<Type> types;
+    for (unsigned i = 0; i < values.size(); ++i)
+      types.push_back(context.tile(reduce.result(i)->type().dtype(), extents, to));
+    std::vector<NamedAttribute> attrs;
+    for (const NamedAttribute &attribute : reduce.attrs())
+      if (attribute.name != "padding")
+        attrs.push_back(attribute);
+    attrs.push_back({"over", Attribute::word(over == ModeKind::Reg ? "reg" : "lane")});
+    Operation *step = builder.create(OpKind::Reduce, values, types, attrs);
+    if (reduce.numRegions()) {
+      Block &body = step->addRegion();
+      std::vector<Value *> arguments;
+      for (Value *argument : reduce.region().arguments())
+        arguments.push_back(body.addArgument(argument->type(), argument->name()));
+      ValueMap map;
+      Builder inner(body);
+      inner.create(OpKind::Yield, inlineBlock(inner, reduce.region(), arguments, map), {});
+    }
+    return step;
+  }
+
+  static bool holds(const std::vector<Mode> &modes, const std::vector<int64_t> &axes) {
+    return std::any_of(modes.begin(), modes.end(), [&](const Mode &mode) {
+      return mode.extent > 1 && std::find(axes.begin(), axes.end(), mode.axis) != axes.end();
+    });
+  }
+
+  void splitReduce(Operation &op) {
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    std::vector<int64_t> axes = op.intsAttr("axes");
+    std::vector<Value *> values(op.operands().begin(), op.operands().end());
+    auto step = [&](ModeKind over) {
+      Operation *reduce = reduceStep(builder, op, values, axes, over);
+      values.assign(reduce->results().begin(), reduce->results().end());
+    };
+    if (holds(values[0]->type().layout()->reg, axes))
+      step(ModeKind::Reg);
+    if (holds(values[0]->type().layout()->lane, axes))
+      step(ModeKind::Lane);
+    if (holds(values[0]->type().layout()->warp, axes)) {
+      exchangeWarps(builder, values, axes, insideLoop(op));
+      step(ModeKind::Reg);
+    }
+    for (unsigned i = 0; i < op.numResults(); ++i) {
+      // Nothing to combine (every reduced extent is 1), or a narrow sum that only has to be converted.
+      Value *value = builder.convert(values[i], op.result(i)->type().dtype());
+      value->setName(op.result(i)->name());
+      op.result(i)->replaceAllUsesWith(value);
+    }
+    op.erase();
+  }
+
+  /// Through shared memory, the warp digits of the reduced axes become register digits of every thread. The memory is this reduction's
+  /// own, so only a loop brings the same slots round again.
+  void exchangeWarps(Builder &builder, std::vector<Value *> &values, const std::vector<int64_t> &axes, bool insideLoop) {
+    Layout layout = *values[0]->type().layout();
+    std::vector<Mode> moved;
+    for (Mode &mode : layout.warp)
+      if (std::find(axes.begin(), axes.end(), mode.axis) != axes.end()) {
+        moved.push_back(mode);
+        mode = {-1, mode.extent, 0};
+      }
+    layout.reg.insert(layout.reg.end(), moved.begin(), moved.end());
+    const Layout *gathered = context.layout(layout.normalized());
+
+    if (insideLoop)
+      builder.create(OpKind::BarrierOp, {}, {}); // Everyone has read what the last trip left.
+    for (Value *&value : values) {
+      Value *memory = allocShared(context.smem(value->type().dtype(), value->type().extents()), "partial", builder.loc());
+      builder.create(OpKind::SharedStore, {value, memory}, {});
+      value = memory;
+    }
+    builder.create(OpKind::BarrierOp, {}, {});
+    for (Value *&value : values) {
+      Type type = context.tile(value->type().dtype(), value->type().extents(), gathered);
+      value = builder.create(OpKind::SharedLoad, {value}, {type})->result();
+    }
+  }
+
+  Value *allocShared(Type type, std::string_view name, SourceLoc loc) {
+    Builder top(kernel.body(), kernel.body().front());
+    top.setLoc(loc);
+    Value *memory = top.create(OpKind::AllocShared, {}, {type})->result();
+    memory->setName(name);
+    return memory;
+  }
+
+  static bool insideLoop(const Operation &op) { return op.parentOp() && op.parentOp()->is(OpKind::For); }
+
+  //===- Dot operands -===//
+
+  void stageOperands(Operation &dot) {
+    Builder builder(&dot);
+    builder.setLoc(dot.loc());
+    std::vector<int64_t> contracted = dot.intsAttr("axes");
+    std::vector<Value *> tiles, memories;
+    for (unsigned i : {0u, 1u}) {
+      Value *root = dot.operand(i);
+      const Layout *layout = operandLayout(root);
+      ValueMap copies;
+      tiles.push_back(copyChain(builder, root, layout, copies));
+    }
+    if (insideLoop(dot))
+      builder.create(OpKind::BarrierOp, {}, {}); // Everyone is done with the last block's operands.
+    for (unsigned i : {0u, 1u}) {
+      Type type = context.smem(tiles[i]->type().dtype(), tiles[i]->type().extents(), operandStrides(tiles[i]->type(), contracted));
+      Value *memory = allocShared(type, i == 0 ? "lhs" : "rhs", dot.loc());
+      builder.create(OpKind::SharedStore, {tiles[i], memory}, {});
+      memories.push_back(memory);
+    }
+    builder.create(OpKind::BarrierOp, {}, {});
+    dot.setOperand(0, memories[0]);
+    dot.setOperand(1, memories[1]);
+  }
+
+  /// Coalesced along the memory order of the first load behind the operand.
+  const Layout *operandLayout(Value *root) {
+    std::vector<int64_t> extents = root->type().extents();
+    std::vector<int> order;
+    int64_t bytes = dtypeBytes(root->type().dtype()), vec = 16 / bytes;
+    if (const Operation *load = loadBehind(root)) {
+      std::vector<int64_t> dims = accessDims(*load);
+      for (size_t a = dims.size(); a-- > 0;)
+        order.push_back(int(dims[a]));
+      const DimExpr &last = accessBuffer(*load)->type().shape().back();
+      while (vec > 1 && !last.isMultipleOf(vec))
+        vec /= 2;
+    }
+    for (int axis = int(extents.size()); axis-- > 0;)
+      if (std::find(order.begin(), order.end(), axis) == order.end())
+        order.push_back(axis);
+    vec = std::min(vec, extents[size_t(order[0])]);
+    return context.layout(Schedule::coalesced(extents, order, vec, schedule.numWarps()));
+  }
+
+  static int64_t elementsOf(const Value &value) { return value.type().isTile() ? *value.type().numElements().constant() : 0; }
+
+  static const Operation *loadBehind(Value *value) {
+    while (Operation *op = value->definition()) {
+      if (op->is(OpKind::Load))
+        return op;
+      if (op->numOperands() == 0)
+        return nullptr;
+      // The operand that runs along most of the tile leads to the load that matters.
+      Value *widest = op->operand(0);
+      for (Value *operand : op->operands())
+        if (elementsOf(*operand) > elementsOf(*widest))
+          widest = operand;
+      value = widest;
+    }
+    return nullptr;
+  }
+
+  /// Copies what computes `value` from loads, in `layout` cut to each tile's extents.
+  Value *copyChain(Builder &builder, Value *value, const Layout *layout, ValueMap &copies) {
+    if (copies.contains(value) || !value->type().isTile())
+      return copies(value);
+    Operation *op = value->definition();
+    assert(op && (op->info().elementwise || op->is(OpKind::Load) || op->is(OpKind::Broadcast) || op->is(OpKind::Constant) ||
+                  op->is(OpKind::InBounds)) &&
+           "an operand of dot that is not computed from loads");
+    for (Value *operand : op->operands())
+      copyChain(builder, operand, layout, copies);
+    Operation *copy = cloneOperation(builder, *op, copies);
+    copy->result()->setType(context.withLayout(value->type(), context.layout(cut(*layout, value->type().extents()))));
+    return copy->result();
+  }
+
+  /// The layout for a tile that is stretched to the full one later: modes along axes of extent 1 hold copies.
+  static Layout cut(Layout layout, const std::vector<int64_t> &extents) {
+    std::erase_if(layout.reg, [&](const Mode &mode) { return mode.axis >= 0 && extents[size_t(mode.axis)] == 1; });
+    for (auto *modes : {&layout.lane, &layout.warp})
+      for (Mode &mode : *modes)
+        if (mode.axis >= 0 && extents[size_t(mode.axis)] == 1)
+          mode = {-1, mode.extent, 0};
+    return layout.normalized();
+  }
+
+  /// Contracted axes outermost, so that a thread's elements of the accumulator lie side by side; 16 bytes of padding spread the banks of
+  /// an operand that is stored across its memory order.
+  std::vector<int64_t> operandStrides(Type type, const std::vector<int64_t> &contracted) {
+    std::vector<int64_t> extents = type.extents(), strides(extents.size(), 0);
+    auto isContracted = [&](size_t axis) { return std::find(contracted.begin(), contracted.end(), int64_t(axis)) != contracted.end(); };
+    int64_t stride = 1;
+    for (size_t axis = extents.size(); axis-- > 0;)
+      if (!isContracted(axis)) {
+        strides[axis] = stride;
+        stride *= extents[axis];
+      }
+    stride += 16 / dtypeBytes(type.dtype());
+    for (size_t axis = extents.size(); axis-- > 0;)
+      if (isContracted(axis)) {
+        strides[axis] = stride;
+        stride *= extents[axis];
+      }
+    return strides;
+  }
+
+  Function &kernel;
+  Schedule schedule;
+  Context &context;
+};
+
+} // namespace
+
+Expected<void> passes::layout(Function &function, PassContext &) {
+  if (function.kind != FunctionKind::Kernel)
+    return {};
+  const Attribute *attribute = function.attr("schedule");
+  if (!attribute || !attribute->asRecord())
+    return Diagnostic{.code = ErrorCode::NoSchedule,
+                      .message = "kernel @" + function.name + " has no schedule, so its tiles have no layout",
+                      .loc = function.loc,
+                      .fix = "write `schedule = #rows<...>` after its level"};
+  // All tiles of a kernel have one axis per loop axis.
+  int rank = -1;
+  Diagnostics errors;
+  walk(function.body(), [&](Operation &op) {
+    for (Value *result : op.results())
+      if (result->type().isTile()) {
+        if (rank < 0)
+          rank = result->type().rank();
+        else if (rank != result->type().rank() && errors.empty())
+          errors.push_back({.code = ErrorCode::BadSchedule,
+                            .message = "tiles of one kernel have different ranks: " + std::to_string(rank) + " and " +
+                                       std::to_string(result->type().rank()),
+                            .loc = op.loc(),
+                            .fix = "give every tile one axis per loop axis, of extent 1 where it does not run along it"});
+      }
+  });
+  if (!errors.empty())
+    return errors;
+  auto schedule = Schedule::parse(*attribute->asRecord(), std::max(rank, 0));
+  if (!schedule) {
+    Diagnostic error = schedule.errors().front();
+    error.loc = function.loc;
+    return error;
+  }
+  LayoutPass(function, *schedule).run();
+  return {};
+}
+
+} // namespace minic

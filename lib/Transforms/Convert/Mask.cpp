@@ -1,0 +1,202 @@
+// mask: proves accesses in bounds or masks them, and makes the padding of reductions neutral.
+//
+//   %t = load %x, %r, %j : tile<4x1024xf32>      ->  %t = load %x, %r, %j, mask = [1], fill = -inf : tile<4x1024xf32>
+//   %m = reduce max %t, axes = [1]                    %m = reduce max %t, axes = [1]            the padding is its identity
+//   %e = exp %t                                       %e = exp %t                               exp(-inf) = 0: neutral for the sum as well
+//   %s = reduce sum %e, axes = [1]                    %s = reduce sum %e, axes = [1]
+//
+// A masked load's fill is the identity, among those of the reductions it reaches, that leaves the fewest paddings unproved; where one is
+// left, a select with the identity goes in front of the reduction.
+#include "minic/IR/Builder.h"
+#include "minic/IR/Combiner.h"
+#include "minic/Transforms/Analysis/Bounds.h"
+#include "minic/Transforms/Analysis/Padding.h"
+#include "minic/Transforms/Passes.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace minic {
+namespace {
+
+class Masker {
+public:
+  explicit Masker(Function &kernel) : kernel(kernel) {}
+
+  void run() {
+    walk(kernel.body(), [&](Operation &op) {
+      if (op.is(OpKind::Load) || op.is(OpKind::Store)) {
+        std::vector<int64_t> axes = unprovedAxes(op);
+        op.setAttr("mask", Attribute::ints(axes));
+        if (op.is(OpKind::Load) && !axes.empty())
+          maskedLoads.push_back(&op);
+      }
+      if (op.is(OpKind::Reduce) || op.is(OpKind::Dot))
+        reductions.push_back(&op);
+    });
+    chooseFills();
+    for (Operation *op : reductions)
+      if (!paddingIsNeutral(*op))
+        neutralize(*op);
+    dropIdleFills();
+  }
+
+private:
+  static double identityOf(const Operation &op, unsigned operand) {
+    if (op.is(OpKind::Dot))
+      return 0.0;
+    if (const Attribute *init = op.attr("init"))
+      return *(*init->asList())[operand].asNumber();
+    return reductionIdentity(op.wordAttr("combiner"), op.operand(operand)->type().dtype());
+  }
+
+  static Attribute fillAttr(double value, DType type) {
+    if (isFloat(type))
+      return Attribute(value);
+    return Attribute(int64_t(value));
+  }
+
+  int countUnproved() const {
+    int count = 0;
+    for (Operation *op : reductions)
+      count += !paddingIsNeutral(*op);
+    return count;
+  }
+
+  void chooseFills() {
+    if (reductions.empty() || maskedLoads.empty())
+      return;
+    std::vector<double> candidates;
+    for (Operation *op : reductions) {
+      double identity = identityOf(*op, 0);
+      if (std::find(candidates.begin(), candidates.end(), identity) == candidates.end())
+        candidates.push_back(identity);
+    }
+    auto fits = [](double value, const Operation &load) { return isFloat(load.result()->type().dtype()) || value == double(int64_t(value)); };
+    auto setAll = [&](double value) {
+      for (Operation *load : maskedLoads)
+        load->setAttr("fill", fillAttr(fits(value, *load) ? value : 0, load->result()->type().dtype()));
+    };
+    // First one fill for all, then each load on its own.
+    double best = candidates.front();
+    setAll(best);
+    int fewest = countUnproved();
+    for (size_t i = 1; i < candidates.size() && fewest > 0; ++i) {
+      setAll(candidates[i]);
+      if (int count = countUnproved(); count < fewest)
+        fewest = count, best = candidates[i];
+    }
+    setAll(best);
+    for (Operation *load : maskedLoads)
+      for (double candidate : candidates) {
+        if (fewest == 0)
+          return;
+        Attribute before = *load->attr("fill");
+        if (!fits(candidate, *load))
+          continue;
+        load->setAttr("fill", fillAttr(candidate, load->result()->type().dtype()));
+        if (int count = countUnproved(); count < fewest)
+          fewest = count;
+        else
+          load->setAttr("fill", before);
+      }
+  }
+
+  /// A fill that no reduction looks at says nothing.
+  void dropIdleFills() {
+    for (Operation *load : maskedLoads) {
+      bool reaches = false;
+      std::vector<Value *> stack{load->result()};
+      std::unordered_set<Value *> seen;
+      while (!stack.empty() && !reaches) {
+        Value *value = stack.back();
+        stack.pop_back();
+        if (!seen.insert(value).second)
+          continue;
+        for (const Use &use : value->uses()) {
+          reaches |= use.user->is(OpKind::Reduce) || use.user->is(OpKind::Dot);
+          stack.insert(stack.end(), use.user->results().begin(), use.user->results().end());
+        }
+      }
+      if (!reaches)
+        load->removeAttr("fill");
+    }
+  }
+
+  /// A load behind `value` that is masked along `axis`: it knows the index and the size there.
+  static const Operation *maskedLoadBehind(Value *value, int64_t axis) {
+    std::vector<Value *> stack{value};
+    std::unordered_set<Value *> seen;
+    while (!stack.empty()) {
+      Value *next = stack.back();
+      stack.pop_back();
+      Operation *op = next->definition();
+      if (!op || !seen.insert(next).second)
+        continue;
+      if (op->is(OpKind::Load)) {
+        std::vector<int64_t> mask = op->intsAttr("mask");
+        if (std::find(mask.begin(), mask.end(), axis) != mask.end())
+          return op;
+        continue;
+      }
+      stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+    }
+    return nullptr;
+  }
+
+  void neutralize(Operation &op) {
+    unsigned operands = op.is(OpKind::Dot) ? 2 : op.numOperands();
+    for (int64_t axis : op.intsAttr("axes"))
+      for (unsigned i = 0; i < operands; ++i)
+        neutralizeOperand(op, i, axis);
+  }
+
+  void neutralizeOperand(Operation &op, unsigned i, int64_t axis) {
+    Value *value = op.operand(i);
+    double identity = identityOf(op, i);
+    PaddingFact fact = paddingOf(value, axis);
+    if (fact.kind == PaddingFact::None || (fact.kind == PaddingFact::Known && fact.value == identity))
+      return;
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    auto [index, size] = boundsAlong(op, value, axis);
+    if (!index)
+      return; // Nothing along this axis is masked anywhere: there is no padding, and the verifier says so if it cannot see it.
+    std::vector<int64_t> extents(size_t(value->type().rank()), 1);
+    extents[size_t(axis)] = value->type().extents()[size_t(axis)];
+    Context &context = builder.context();
+    Value *valid = builder.create(OpKind::InBounds, {index}, {context.tile(DType::I1, extents)},
+                                  {{"axis", Attribute(axis)}, {"size", Attribute(size)}})->result();
+    Type full = context.withDType(value->type(), DType::I1);
+    if (valid->type() != full)
+      valid = builder.create(OpKind::Broadcast, {valid}, {full})->result();
+    op.setOperand(i, builder.select(valid, value, builder.constant(value->type(), identity)));
+  }
+
+  /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this place.
+  std::pair<Value *, DimExpr> boundsAlong(Operation &op, Value *value, int64_t axis) {
+    const Operation *access = maskedLoadBehind(value, axis);
+    for (unsigned i = 0; !access && i < op.numOperands(); ++i)
+      access = maskedLoadBehind(op.operand(i), axis);
+    if (!access)
+      return {nullptr, 0};
+    std::vector<int64_t> dims = accessDims(*access);
+    for (size_t a = 0; a < dims.size(); ++a)
+      if (dims[a] == axis)
+        return {access->operand(firstIndex(*access) + unsigned(a)), accessBuffer(*access)->type().shape()[a]};
+    return {nullptr, 0};
+  }
+
+  Function &kernel;
+  std::vector<Operation *> maskedLoads, reductions;
+};
+
+} // namespace
+
+Expected<void> passes::mask(Function &function, PassContext &) {
+  if (function.kind == FunctionKind::Kernel)
+    Masker(function).run();
+  return {};
+}
+
+} // namespace minic

@@ -1,0 +1,269 @@
+// canonicalize: folds constants and applies identities that hold in IEEE arithmetic for every input, NaN, infinities and -0.0 included;
+// simplifies index arithmetic; unrolls loops of no or one trip.
+//
+//   %c = mul %x, 1.0          ->  %x                       x * 0, x - x, x / x, x + 0.0 stay: they are not identities
+//   %m = max %x, -inf         ->  %x
+//   for 0, 781, 1024, %init   ->  its body once
+//
+// Every rewrite makes the function smaller or replaces an op by a constant, so the worklist runs dry.
+#include "minic/IR/Builder.h"
+#include "minic/IR/Combiner.h"
+#include "minic/IR/ScalarEval.h"
+#include "minic/Transforms/Passes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace minic {
+namespace {
+
+/// The number of a splat constant.
+std::optional<double> splatOf(const Value *value) {
+  Operation *op = value->definition();
+  if (!op || !op->is(OpKind::Constant))
+    return std::nullopt;
+  return op->attr("value")->asNumber();
+}
+
+bool isInteger(DType type) { return !isFloat(type) && type != DType::I1; }
+bool isPositiveZero(double v) { return v == 0 && !std::signbit(v); }
+bool isNegativeZero(double v) { return v == 0 && std::signbit(v); }
+
+class Canonicalizer {
+public:
+  explicit Canonicalizer(Function &function) : function(function) {}
+
+  void run() {
+    walk(function.body(), [&](Operation &op) { worklist.push_back(&op); });
+    // Last in, first out: reversed, so that operands are simplified before their users.
+    std::reverse(worklist.begin(), worklist.end());
+    while (!worklist.empty()) {
+      Operation *op = worklist.back();
+      worklist.pop_back();
+      if (op->parent() && !op->info().terminator)
+        visit(*op);
+    }
+  }
+
+private:
+  void visit(Operation &op) {
+    if (op.is(OpKind::For))
+      return visitFor(op);
+    if (op.numResults() != 1 || op.numRegions())
+      return;
+    Value *replacement = simplify(op);
+    if (!replacement || replacement == op.result())
+      return;
+    replace(op, {replacement});
+  }
+
+  void replace(Operation &op, const std::vector<Value *> &values) {
+    for (unsigned i = 0; i < op.numResults(); ++i) {
+      for (const Use &use : op.result(i)->uses())
+        worklist.push_back(use.user);
+      if (values[i]->name().empty())
+        values[i]->setName(op.result(i)->name());
+      op.result(i)->replaceAllUsesWith(values[i]);
+    }
+    op.erase();
+  }
+
+  Value *constant(Operation &op, double value) {
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    return builder.constant(op.result()->type(), value);
+  }
+
+  Value *simplify(Operation &op) {
+    switch (op.kind()) {
+    case OpKind::Dim:
+      if (op.attr("expr")->asInt())
+        return constant(op, double(*op.attr("expr")->asInt()));
+      return nullptr;
+    case OpKind::Broadcast:
+      return simplifyBroadcast(op);
+    case OpKind::Transpose:
+      return simplifyTranspose(op);
+    case OpKind::Reshape:
+      return simplifyReshape(op);
+    default:
+      break;
+    }
+    if (!op.info().elementwise)
+      return nullptr;
+    if (Value *folded = fold(op))
+      return folded;
+    return identity(op);
+  }
+
+  /// All operands are splats: the result is one too.
+  Value *fold(Operation &op) {
+    DType resultType = op.result()->type().dtype();
+    if (resultType == DType::I64 || op.numOperands() == 0)
+      return nullptr; // Exact only up to 2^53 here.
+    std::vector<Scalar> operands;
+    for (Value *operand : op.operands()) {
+      auto value = splatOf(operand);
+      DType type = operand->type().dtype();
+      if (!value || type == DType::I64)
+        return nullptr;
+      operands.push_back(Scalar::of(*value, type));
+    }
+    DType operandType = op.operand(op.is(OpKind::Select) ? 1 : 0)->type().dtype();
+    Scalar result = evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType);
+    double value = result.toDouble(resultType);
+    if (resultType == DType::Index && std::abs(value) > 9007199254740992.0)
+      return nullptr;
+    return constant(op, value);
+  }
+
+  Value *identity(Operation &op) {
+    if (op.is(OpKind::Neg)) {
+      Operation *inner = op.operand(0)->definition();
+      return inner && inner->is(OpKind::Neg) ? inner->operand(0) : nullptr;
+    }
+    if (op.is(OpKind::Relu)) {
+      Operation *inner = op.operand(0)->definition();
+      return inner && inner->is(OpKind::Relu) ? op.operand(0) : nullptr;
+    }
+    if (op.is(OpKind::Select)) {
+      if (auto condition = splatOf(op.operand(0)))
+        return op.operand(*condition != 0 ? 1 : 2);
+      return op.operand(1) == op.operand(2) ? op.operand(1) : nullptr;
+    }
+    if (op.is(OpKind::Convert))
+      return op.operand(0)->type() == op.result()->type() ? op.operand(0) : nullptr;
+    if (op.numOperands() != 2 || op.is(OpKind::Compare))
+      return nullptr;
+
+    Value *lhs = op.operand(0), *rhs = op.operand(1);
+    auto left = splatOf(lhs), right = splatOf(rhs);
+    if (right)
+      if (keepsLeft(op, *right))
+        return lhs;
+    if (left && op.info().commutative && keepsLeft(op, *left))
+      return rhs;
+    // Integers have no NaN: x * 0 is 0, x - x is 0.
+    if (isInteger(op.result()->type().dtype())) {
+      if (op.is(OpKind::Mul) && ((left && *left == 0) || (right && *right == 0)))
+        return constant(op, 0);
+      if (op.is(OpKind::Sub) && lhs == rhs)
+        return constant(op, 0);
+    }
+    return nullptr;
+  }
+
+  /// True if `x op c` is x, bit for bit (up to NaN payloads), for every x.
+  static bool keepsLeft(const Operation &op, double c) {
+    DType type = op.result()->type().dtype();
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    switch (op.kind()) {
+    case OpKind::Add:
+      return isFloat(type) ? isNegativeZero(c) : isInteger(type) && c == 0;
+    case OpKind::Sub:
+      return isFloat(type) ? isPositiveZero(c) : isInteger(type) && c == 0;
+    case OpKind::Mul:
+      return type != DType::I1 && c == 1;
+    case OpKind::Div:
+      return isFloat(type) && c == 1;
+    case OpKind::Max:
+      return isFloat(type) ? c == -inf : type == DType::I32 && c == reductionIdentity("max", type);
+    case OpKind::Min:
+      return isFloat(type) ? c == inf : type == DType::I32 && c == reductionIdentity("min", type);
+    default:
+      return false;
+    }
+  }
+
+  Value *simplifyBroadcast(Operation &op) {
+    if (auto value = splatOf(op.operand(0)))
+      return constant(op, *value);
+    if (op.operand(0)->type() == op.result()->type())
+      return op.operand(0);
+    // A broadcast of a broadcast is one.
+    Operation *inner = op.operand(0)->definition();
+    if (!inner || !inner->is(OpKind::Broadcast))
+      return nullptr;
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    std::vector<NamedAttribute> attrs;
+    if (op.attr("dims")) {
+      std::vector<int64_t> outer = op.intsAttr("dims"), dims;
+      for (int64_t dim : inner->intsAttr("dims"))
+        dims.push_back(outer[size_t(dim)]);
+      attrs.push_back({"dims", Attribute::ints(dims)});
+    }
+    return builder.create(OpKind::Broadcast, {inner->operand(0)}, {op.result()->type()}, attrs)->result();
+  }
+
+  Value *simplifyTranspose(Operation &op) {
+    if (auto value = splatOf(op.operand(0)))
+      return constant(op, *value);
+    std::vector<int64_t> perm = op.intsAttr("perm");
+    bool identity = true;
+    for (size_t a = 0; a < perm.size(); ++a)
+      identity &= perm[a] == int64_t(a);
+    if (identity)
+      return op.operand(0);
+    Operation *inner = op.operand(0)->definition();
+    if (!inner || !inner->is(OpKind::Transpose))
+      return nullptr;
+    std::vector<int64_t> first = inner->intsAttr("perm");
+    for (int64_t &axis : perm)
+      axis = first[size_t(axis)];
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    return builder.create(OpKind::Transpose, {inner->operand(0)}, {op.result()->type()}, {{"perm", Attribute::ints(perm)}})->result();
+  }
+
+  Value *simplifyReshape(Operation &op) {
+    if (auto value = splatOf(op.operand(0)))
+      return constant(op, *value);
+    if (op.operand(0)->type() == op.result()->type())
+      return op.operand(0);
+    Operation *inner = op.operand(0)->definition();
+    if (!inner || !inner->is(OpKind::Reshape))
+      return nullptr;
+    Builder builder(&op);
+    builder.setLoc(op.loc());
+    return builder.create(OpKind::Reshape, {inner->operand(0)}, {op.result()->type()})->result();
+  }
+
+  /// Loops whose trip count is known to be 0 or 1.
+  void visitFor(Operation &op) {
+    auto lo = splatOf(op.operand(0)), hi = splatOf(op.operand(1)), step = splatOf(op.operand(2));
+    if (!lo || !hi || !step)
+      return;
+    if (*lo >= *hi)
+      return replace(op, {op.operands().begin() + 3, op.operands().end()});
+    if (*lo + *step < *hi)
+      return;
+    Builder builder(&op);
+    std::vector<Value *> arguments = {op.operand(0)};
+    arguments.insert(arguments.end(), op.operands().begin() + 3, op.operands().end());
+    Operation *before = op.prev();
+    ValueMap map;
+    std::vector<Value *> results = inlineBlock(builder, op.region(), arguments, map);
+    // What was inlined may simplify now.
+    for (Operation *next = op.prev(); next != before; next = next->prev()) {
+      worklist.push_back(next);
+      for (unsigned r = 0; r < next->numRegions(); ++r)
+        walk(next->region(r), [&](Operation &inner) { worklist.push_back(&inner); });
+    }
+    replace(op, results);
+  }
+
+  Function &function;
+  std::vector<Operation *> worklist;
+};
+
+} // namespace
+
+Expected<void> passes::canonicalize(Function &function, PassContext &) {
+  if (function.level != Level::Plan)
+    Canonicalizer(function).run();
+  return {};
+}
+
+} // namespace minic

@@ -1,0 +1,61 @@
+#include "minic/Transforms/PassManager.h"
+
+#include "minic/IR/Printer.h"
+
+#include <chrono>
+
+namespace minic {
+
+/// The findings of the verifier after a pass, told as that pass's fault.
+static Diagnostic passFailure(const Pass &pass, const Diagnostics &findings) {
+  Diagnostic error{.code = ErrorCode::PassFailed, .message = "pass '" + std::string(pass.name) + "' produced IR that does not verify"};
+  for (const Diagnostic &finding : findings)
+    if (finding.severity == Severity::Error)
+      error.note("[" + std::string(errorCodeName(finding.code)) + "] " + finding.message, finding.loc);
+  error.fix = "this is a bug of minic; the IR from before the pass reproduces it with `minic opt FILE --passes=" + std::string(pass.name) + "`";
+  return error;
+}
+
+Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassContext &context, const PassManagerOptions &options,
+                         std::string *failedInput) {
+  using Clock = std::chrono::steady_clock;
+  for (const PassStep &step : steps) {
+    const Pass &pass = *step.pass;
+    std::vector<Function *> functions;
+    for (Function *function : module.functions())
+      if (function->level == step.level && (pass.levels & levelBit(unsigned(function->level))))
+        functions.push_back(function);
+    if (functions.empty())
+      continue;
+
+    if (options.beforePass)
+      options.beforePass(pass, module);
+    std::string before;
+    if (failedInput && options.verifyEach)
+      before = printModule(module);
+    auto start = Clock::now();
+    for (Function *function : functions) {
+      auto done = pass.run(*function, context);
+      if (!done)
+        return done.takeErrors();
+      // tile replaces its function; the others keep theirs.
+      if (pass.to && *pass.to != Level::Plan)
+        function->level = *pass.to;
+    }
+    if (options.timings)
+      options.timings->push_back({std::string(pass.name), std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+    if (options.afterPass)
+      options.afterPass(pass, module);
+    if (options.verifyEach) {
+      Diagnostics findings = verify(module, options.hooks);
+      if (hasErrors(findings)) {
+        if (failedInput)
+          *failedInput = std::move(before);
+        return passFailure(pass, findings);
+      }
+    }
+  }
+  return {};
+}
+
+} // namespace minic

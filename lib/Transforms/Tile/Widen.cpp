@@ -1,0 +1,89 @@
+// widen: computes 16-bit floats in f32. Loads, stores and dot operands stay narrow.
+//
+//   %c = add %a, %b : tile<..xbf16>   ->   %a32 = convert %a; %b32 = convert %b; %c32 = add %a32, %b32; %c = convert %c32
+//
+// In exact numerics every result is rounded to its type before it is used. Otherwise a value that was never rounded by an explicit
+// `convert` is used as the f32 it is; only stores and dots see it rounded. sqrt, div, add, sub, mul through f32 round as if computed
+// directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2).
+#include "minic/IR/Builder.h"
+#include "minic/Transforms/Passes.h"
+
+#include <unordered_map>
+
+namespace minic {
+namespace {
+
+class Widener {
+public:
+  explicit Widener(bool exact) : exact(exact) {}
+
+  void run(Block &block) {
+    for (Operation &op : block) {
+      for (unsigned r = 0; r < op.numRegions(); ++r)
+        if (!op.is(OpKind::Reduce))
+          run(op.region(r));
+      if (touchesNarrow(op))
+        rewrite(op);
+    }
+  }
+
+private:
+  static bool isNarrow(const Value *value) { return isNarrowFloat(value->type().dtype()); }
+
+  static bool touchesNarrow(const Operation &op) {
+    if (op.is(OpKind::Reduce))
+      return isNarrow(op.operand(0));
+    if (!op.info().elementwise || op.is(OpKind::Convert) || op.is(OpKind::Bitcast))
+      return false;
+    for (Value *operand : op.operands())
+      if (isNarrow(operand))
+        return true;
+    return false;
+  }
+
+  /// The f32 form of a narrow value, made right after it.
+  Value *wide(Value *value, Operation &user) {
+    if (!isNarrow(value))
+      return value;
+    auto it = unrounded.find(value);
+    if (it != unrounded.end() && !exact)
+      return it->second;
+    Builder builder(&user);
+    builder.setLoc(user.loc());
+    return builder.convert(value, DType::F32);
+  }
+
+  void rewrite(Operation &op) {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      op.setOperand(i, wide(op.operand(i), op));
+    for (Value *result : op.results()) {
+      if (!isNarrow(result))
+        continue;
+      DType narrow = result->type().dtype();
+      Context &context = op.module().context();
+      result->setType(context.withDType(result->type(), DType::F32));
+      Builder builder(*op.parent(), op.next());
+      builder.setLoc(op.loc());
+      // Users get the rounded value; wide() looks through to this one.
+      Value *rounded = builder.convert(result, narrow);
+      rounded->setName(result->name());
+      std::vector<Use> uses(result->uses().begin(), result->uses().end());
+      for (const Use &use : uses)
+        if (use.user != rounded->definition())
+          use.user->setOperand(use.index, rounded);
+      unrounded[rounded] = result;
+    }
+  }
+
+  bool exact;
+  std::unordered_map<Value *, Value *> unrounded;
+};
+
+} // namespace
+
+Expected<void> passes::widen(Function &function, PassContext &context) {
+  Widener(context.exact()).run(function.body());
+  return {};
+}
+
+} // namespace minic

@@ -1,0 +1,44 @@
+# The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
+# Substitutions: %examples, %docs (those folders), %python.
+# Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer.
+
+import os
+import shutil
+import subprocess
+
+import lit.formats
+
+config.name = "minic"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".ir", ".test"]
+config.excludes = ["unit", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.obj_root
+
+config.environment["PATH"] = os.pathsep.join([config.minic_dir, config.llvm_tools_dir, os.environ.get("PATH", "")])
+# lit clears the environment; these belong to the machine or to minic.
+for name, value in os.environ.items():
+    if name.startswith(("MINIC_", "CUDA_")):
+        config.environment[name] = value
+
+config.substitutions.append(("%examples", os.path.join(config.minic_root, "examples")))
+config.substitutions.append(("%docs", os.path.join(config.minic_root, "docs")))
+config.substitutions.append(("%python", config.python))
+
+if shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
+    config.available_features.add("ptxas")
+if config.sanitizer.upper() in ("ON", "TRUE", "YES", "1"):
+    config.available_features.add("sanitizer")
+
+
+def sees_device():
+    command = [os.path.join(config.minic_dir, "minic"), "run", os.path.join(config.minic_root, "examples", "vector_add.ir"),
+               "--device=cuda", "--dim", "N=4", "--input", "x=iota", "--input", "y=iota"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+if sees_device():
+    config.available_features.add("cuda")

@@ -1,0 +1,852 @@
+// What the verifier refuses, with the words that it says, and what it must let pass.
+#include "minic/IR/Verifier.h"
+
+#include "minic/IR/Builder.h"
+#include "minic/IR/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace minic;
+using testing::Test;
+
+namespace {
+
+std::string text(const Diagnostics &list) {
+  std::string all;
+  for (const Diagnostic &d : list)
+    all += renderDiagnostic(d, nullptr) + "\n";
+  return all;
+}
+
+/// Parses (which must succeed) and verifies.
+Diagnostics findings(const std::string &source, const LevelHooks &hooks = {}) {
+  Context context;
+  auto module = parseModule(context, SourceBuffer("test.ir", source));
+  if (!module) {
+    ADD_FAILURE() << "does not parse:\n" << text(module.errors()) << source;
+    return {};
+  }
+  return verify(**module, hooks);
+}
+
+/// Exactly one finding, of this code, whose message has all of `words`; and whose fix has `fix`.
+void refuse(const std::string &source, ErrorCode code, const std::vector<std::string> &words, const std::string &fix = {}) {
+  Diagnostics list = findings(source);
+  ASSERT_EQ(list.size(), 1u) << text(list) << source;
+  EXPECT_EQ(errorCodeName(list[0].code), errorCodeName(code)) << list[0].message;
+  for (const std::string &word : words)
+    EXPECT_NE(list[0].message.find(word), std::string::npos) << "no '" << word << "' in: " << list[0].message;
+  EXPECT_NE(list[0].fix.find(fix), std::string::npos) << "no '" << fix << "' in the fix: " << list[0].fix;
+  EXPECT_TRUE(list[0].loc.isValid());
+}
+
+void accept(const std::string &source) {
+  Diagnostics list = findings(source);
+  EXPECT_TRUE(list.empty()) << text(list) << source;
+}
+
+/// A graph with f32 parameters %x: 2x3, %y: 2x3, %v: 3, %s: NxN, and whatever `body` adds.
+std::string graph(const std::string &body, const std::string &result = "tensor<2x3xf32>", const std::string &value = "%x") {
+  return "graph @g(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %v: tensor<3xf32>, %n: tensor<NxMxf32>, %i: tensor<2x3xi32>,\n"
+         "         %h: tensor<2x3xf16>, %b: tensor<2x3xi1>) -> (out: " +
+         result + ") {\n" + body + "\n  return " + value + "\n}\n";
+}
+
+std::string kernel(const std::string &body, const std::string &level = "tile") {
+  return "kernel @k(%x: buffer<NxMxf32>, %h: buffer<NxMxf16>, %v: buffer<Mxf32>) at " + level + " {\n" + body + "\n  return\n}\n";
+}
+
+/// A layout of 4x128 elements for 4 warps: a row per warp, four elements in a row per thread.
+const std::string rowLayout = "#layout<reg = [1:4@1], lane = [1:32@4], warp = [0:4@1]>";
+const std::string machine = "machine, threads = 128";
+
+std::string machineKernel(const std::string &body) { return "#l = layout<" + rowLayout.substr(8) + "\n" + kernel(body, machine); }
+
+//===-- What must pass
+//---------------------------------------------------------------------------------------------------------------===//
+
+TEST(VerifierAccepts, Graphs) {
+  accept(R"(
+graph @linear_relu(%x: tensor<NxKxf32>, %w: tensor<KxMxf32>, %b: tensor<Mxf32>) -> (y: tensor<NxMxf32>) {
+  %a = matmul %x, %w : tensor<NxMxf32>
+  %bias = broadcast %b, dims = [1] : tensor<NxMxf32>
+  %z = add %a, %bias : tensor<NxMxf32>
+  %zero = constant 0.0 : tensor<NxMxf32>
+  %y = max %z, %zero : tensor<NxMxf32>
+  return %y
+}
+graph @softmax(%x: tensor<MxNxf32>) -> tensor<MxNxf32> {
+  %m = reduce max %x, axes = [1] : tensor<Mxf32>
+  %mb = broadcast %m, dims = [0] : tensor<MxNxf32>
+  %z = sub %x, %mb : tensor<MxNxf32>
+  %e = exp %z : tensor<MxNxf32>
+  %s = reduce sum %e, axes = [1] : tensor<Mxf32>
+  %sb = broadcast %s, dims = [0] : tensor<MxNxf32>
+  %y = div %e, %sb : tensor<MxNxf32>
+  return %y
+})");
+}
+
+TEST(VerifierAccepts, EveryGraphOp) {
+  accept(graph(R"(
+  %c = constant [[1, 2, 3], [4.5, inf, nan]] : tensor<2x3xf32>
+  %k = constant -7 : tensor<2x3xi32>
+  %t = constant [[true, false, true], [false, false, true]] : tensor<2x3xi1>
+  %e = constant [] : tensor<0x4xf32>
+  %r = constant 2.0 : tensor<f32>
+  %rb = broadcast %r, dims = [] : tensor<2x3xf32>
+  %s = select %b, %x, %c : tensor<2x3xf32>
+  %l = compare lt %x, %y : tensor<2x3xi1>
+  %lb = and %l, %t : tensor<2x3xi1>
+  %f = convert %i : tensor<2x3xf32>
+  %p = transpose %x, perm = [1, 0] : tensor<3x2xf32>
+  %q = reshape %x : tensor<6xf32>
+  %w = matmul %x, %p : tensor<2x2xf32>
+  %o = constant 1.0 : tensor<3x4xf16>
+  %hf = matmul %h, %o : tensor<2x4xf32>
+  %hh = matmul %h, %o : tensor<2x4xf16>
+  %h32 = reduce sum %h, axes = [0, 1] : tensor<f32>
+  %h16 = reduce sum %h, axes = [1] : tensor<2xf16>
+  %none = reduce max %i, axes = [] : tensor<2x3xi32>
+  %best, %at = reduce %x, %i, axes = [1], init = [-inf, 0] {
+    ^(%m: f32, %mi: i32, %a: f32, %ai: i32):
+    %g = compare gt %a, %m : i1
+    %n1 = select %g, %a, %m : f32
+    %n2 = select %g, %ai, %mi : i32
+    yield %n1, %n2
+  } : tensor<2xf32>, tensor<2xi32>
+  %hs = reduce %h, axes = [1], init = [0] {
+    ^(%acc: f32, %in: f32):
+    %one = constant 1.0 : f32
+    %m1 = mul %in, %one : f32
+    %sum = add %acc, %m1 : f32
+    yield %sum
+  } : tensor<2xf16>
+  %nb = broadcast %v, dims = [1] : tensor<2x3xf32>)"));
+}
+
+TEST(VerifierAccepts, Fused) {
+  accept(R"(
+graph @g(%x: tensor<NxMxf32>, %v: tensor<Mxf32>) -> (y: tensor<NxMxf32>) at fused {
+  %y = fusion %x, %v, schedule = #rows<block = [1, 256], warps = [1, 2], lanes = [1, 32], vec = 4> {
+    ^(%a: tensor<NxMxf32>, %b: tensor<Mxf32>):
+    %c = broadcast %b, dims = [1] : tensor<NxMxf32>
+    %d = add %a, %c : tensor<NxMxf32>
+    yield %d
+  } : tensor<NxMxf32>
+  return %y
+})");
+}
+
+const char *tileModule = R"(
+kernel @rows(%x: buffer<NxMxf32>, %y: buffer<NxMxf32>) at tile, schedule = #rows<block = [4, 128], warps = [4, 1], lanes = [1, 32], vec = 4> {
+  %i = program_id grid = [ceildiv(N, 4)] : index
+  %four = constant 4 : index
+  %row = mul %i, %four : index
+  %zero = constant 0 : index
+  %step = constant 128 : index
+  %m = dim M : index
+  %init = constant 0.0 : tile<4x1xf32>
+  %sum = for %zero, %m, %step, %init {
+    ^(%k: index, %acc: tile<4x1xf32>):
+    %t = load %x, %row, %k : tile<4x128xf32>
+    %r = reduce sum %t, axes = [1] : tile<4x1xf32>
+    %n = add %acc, %r : tile<4x1xf32>
+    yield %n
+  } : tile<4x1xf32>
+  for %zero, %m, %step {
+    ^(%k: index):
+    %t = load %x, %row, %k : tile<4x128xf32>
+    %b = broadcast %sum : tile<4x128xf32>
+    %q = div %t, %b : tile<4x128xf32>
+    store %q, %y, %row, %k
+    yield
+  }
+  return
+}
+plan @p(%x: buffer<NxMxf32>) -> (y: buffer<NxMxf32>) {
+  %y = alloc : buffer<NxMxf32>
+  launch @rows(%x, %y), grid = [ceildiv(N, 4)]
+  return %y
+})";
+
+TEST(VerifierAccepts, TilesAndPlans) {
+  accept(tileModule);
+  accept(R"(
+plan @p(%x: buffer<2x3xf32>) -> (y: buffer<6xf32>, z: buffer<2x3xf32>, c: buffer<2xf32>) {
+  %y = view %x : buffer<6xf32>
+  %z = copy %x : buffer<2x3xf32>
+  %c = constant [1, 2] : buffer<2xf32>
+  return %y, %z, %c
+})");
+}
+
+TEST(VerifierAccepts, Masked) {
+  accept(kernel(R"(
+  %z = constant 0 : index
+  %m = dim M : index
+  %a = load %x, %z, %z, mask = [0, 1], fill = -inf : tile<4x128xf32>
+  %r = reduce max %a, axes = [1] : tile<4x1xf32>
+  %b = load %v, %z, dims = [1], mask = [] : tile<1x128xf32>
+  %in = in_bounds %z, axis = 1, size = M : tile<1x128xi1>
+  %inb = broadcast %in : tile<4x128xi1>
+  %bb = broadcast %b : tile<4x128xf32>
+  %s = select %inb, %a, %bb : tile<4x128xf32>
+  store %s, %x, %z, %z, mask = [1]
+  %lt = compare lt %z, %m : i1
+  %w = select %lt, %z, %m : index
+  %hl = load %h, %z, %z, dims = [1, 0], mask = [] : tile<16x8xf16>
+  %acc = constant 0.0 : tile<1x8xf32>
+  %hr = constant 1.0 : tile<16x1xf16>
+  %d = dot %hl, %hr, %acc, axes = [0] : tile<1x8xf32>)",
+                "masked"));
+}
+
+TEST(VerifierAccepts, Machine) {
+  accept(machineKernel(R"(
+  %z = constant 0 : index
+  %a = load %x, %z, %z, mask = [1], fill = 0.0, vec = 4 : tile<4x128xf32, #l>
+  %r = reduce sum %a, axes = [1], over = reg : tile<4x32xf32, #layout<reg = [], lane = [1:32@1], warp = [0:4@1]>>
+  %s = reduce sum %r, axes = [1], over = lane : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>
+  %b = broadcast %s : tile<4x128xf32, #l>
+  %q = div %a, %b : tile<4x128xf32, #l>
+  store %q, %x, %z, %z, mask = [1], vec = 2
+  %m = alloc_shared : smem<4x128xf32>
+  %p = alloc_shared : smem<128x4xf32, strides = [1, 132]>
+  shared_store %q, %m
+  barrier
+  %t = shared_load %m : tile<4x128xf32, #l>
+  %acc = constant 0.0 : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>
+  %d = dot %m, %m, %acc, axes = [1] : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>)"));
+}
+
+TEST(VerifierAccepts, ReductionAcrossWarps) {
+  // 1x256 on two warps side by side: four elements per thread, then 32 lanes, then 2 warps.
+  accept(kernel(R"(
+  %c = constant 1.0 : tile<1x256xf32, #layout<reg = [1:4@1], lane = [1:32@4], warp = [1:2@128]>>
+  %r = reduce sum %c, axes = [1], over = reg : tile<1x64xf32, #layout<reg = [], lane = [1:32@1], warp = [1:2@32]>>
+  %s = reduce sum %r, axes = [1], over = lane : tile<1x2xf32, #layout<reg = [], lane = [_:32], warp = [1:2@1]>>)",
+                "machine, threads = 64"));
+}
+
+//===-- C-02 of the shared cases: what a verifier must refuse
+//------------------------------------------------------------------------===//
+
+TEST(VerifierRefuses, ReduceAxes) {
+  refuse(graph("%r = reduce sum %x, axes = [1, 1] : tensor<2xf32>"), ErrorCode::BadAxis,
+         {"`axes` of `reduce` is [1, 1]", "1 is named twice"});
+  refuse(graph("%r = reduce sum %x, axes = [2] : tensor<2xf32>"), ErrorCode::BadAxis,
+         {"[2]", "the axes of %x: tensor<2x3xf32> are 0 to 1"});
+  refuse(graph("%r = reduce sum %x, axes = [-3] : tensor<2xf32>"), ErrorCode::BadAxis, {"[-3]", "0 to 1"});
+  refuse(graph("%r = reduce sum %x, axes = [0, -1] : tensor<f32>"), ErrorCode::BadAxis, {"[0, -1]"});
+  refuse(graph("%r = reduce sum %x, axes = [1, 0] : tensor<f32>"), ErrorCode::BadAxis, {"[1, 0]", "must ascend"});
+}
+
+TEST(VerifierRefuses, Permutations) {
+  refuse(graph("%r = transpose %x, perm = [0, 0] : tensor<2x2xf32>"), ErrorCode::BadAxis,
+         {"`perm` of `transpose` is [0, 0]", "twice"});
+  refuse(graph("%r = transpose %x, perm = [0, 2] : tensor<2x3xf32>"), ErrorCode::BadAxis, {"[0, 2]", "0 to 1"});
+  refuse(graph("%r = transpose %x, perm = [0] : tensor<2xf32>"), ErrorCode::BadAxis, {"[0]", "%x: tensor<2x3xf32> has 2 axes"});
+  refuse(graph("%r = transpose %x, perm = [1, 0] : tensor<2x3xf32>"), ErrorCode::TypeMismatch,
+         {"expected tensor<3x2xf32>", "stated tensor<2x3xf32>"}, "tensor<3x2xf32>");
+}
+
+TEST(VerifierRefuses, Matmul) {
+  refuse(graph("%r = matmul %x, %y : tensor<2x3xf32>"), ErrorCode::ContractedMismatch,
+         {"`matmul`", "(size 3)", "(size 2)", "%x: tensor<2x3xf32>", "%y: tensor<2x3xf32>"}, "transpose %y first");
+  refuse(graph("%r = matmul %x, %n : tensor<2xMxf32>"), ErrorCode::ContractedMismatch, {"size 3", "size N", "tensor<NxMxf32>"});
+  refuse(graph("%r = matmul %x, %v : tensor<2xf32>"), ErrorCode::ShapeMismatch, {"one rank", "tensor<2x3xf32>", "tensor<3xf32>"});
+  refuse(graph("%r = matmul %x, %h : tensor<2x3xf32>"), ErrorCode::OperandType, {"one element type"}, "convert %h to f32");
+  refuse(graph("%t = transpose %y, perm = [1, 0] : tensor<3x2xf32>\n%r = matmul %x, %t : tensor<2x3xf32>"), ErrorCode::TypeMismatch,
+         {"expected tensor<2x2xf32>, stated tensor<2x3xf32>"}, "tensor<2x2xf32>");
+  refuse(R"(graph @g(%a: tensor<2x4x8xf32>, %b: tensor<3x8x4xf32>) -> (y: tensor<2x4x8xf32>) {
+  %r = matmul %a, %b : tensor<2x4x4xf32>
+  return %a
+})",
+         ErrorCode::ShapeMismatch, {"equal batch sizes", "axis 0 they are 2 and 3", "tensor<2x4x8xf32>", "tensor<3x8x4xf32>"});
+}
+
+TEST(VerifierRefuses, ReshapeCount) {
+  refuse(graph("%r = reshape %x : tensor<5xf32>"), ErrorCode::BadReshape, {"%x: tensor<2x3xf32> has 6", "tensor<5xf32> has 5"});
+  refuse(graph("%r = reshape %n : tensor<NxNxf32>"), ErrorCode::BadReshape, {"M*N", "tensor<NxNxf32>"});
+  refuse(graph("%r = reshape %x : tensor<6xf16>"), ErrorCode::TypeMismatch, {"expected tensor<6xf32>, stated tensor<6xf16>"});
+}
+
+TEST(VerifierRefuses, SelectOnNumbers) {
+  refuse(graph("%r = select %x, %x, %y : tensor<2x3xf32>"), ErrorCode::UnsupportedDType,
+         {"`select` does not support f32", "%x: tensor<2x3xf32>", "only i1"}, "compare %x");
+}
+
+TEST(VerifierRefuses, DefinitionAfterUse) {
+  // The parser refuses such text (UnknownValue), so this is built.
+  Context context;
+  Module module(context);
+  Function *g = module.addFunction(FunctionKind::Graph, Level::Graph, "g");
+  Type type = context.tensor(DType::F32, {2});
+  Value *x = g->body().addArgument(type, "x");
+  g->resultTypes = {type};
+  g->resultNames = {"y"};
+  Builder builder(g->body());
+  Operation *first = builder.create(OpKind::Add, {x, x}, {type});
+  first->setLoc({3, 1});
+  Operation *second = builder.create(OpKind::Neg, {first->result()}, {type});
+  second->result()->setName("later");
+  builder.create(OpKind::Return, {second->result()}, {});
+  EXPECT_TRUE(verify(module).empty());
+
+  first->setOperand(1, second->result());
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].code, ErrorCode::BadStructure);
+  EXPECT_EQ(list[0].message, "%later of `add` is not defined before it, in its block or one around it");
+  EXPECT_EQ(list[0].loc, (SourceLoc{3, 1}));
+
+  first->setOperand(1, first->result());
+  list = verify(*g);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].message, "operand 1 of `add` is not defined before it, in its block or one around it");
+}
+
+//===-- Types by the table
+//-----------------------------------------------------------------------------------------------------------===//
+
+TEST(VerifierRefuses, OperandCount) {
+  refuse(graph("%r = add %x : tensor<2x3xf32>"), ErrorCode::OperandCount, {"`add` takes 2 operands (lhs, rhs), not 1"});
+  refuse(graph("%r = add %x, %x, %x : tensor<2x3xf32>"), ErrorCode::OperandCount, {"not 3"});
+  refuse(graph("%r = reduce sum, axes = [1] : tensor<2xf32>"), ErrorCode::OperandCount, {"`reduce` takes at least 1 operand"});
+  refuse(graph("%r = reduce sum %x, %y, axes = [1] : tensor<2xf32>"), ErrorCode::ResultCount, {"2 operands", "not 1"});
+  refuse(graph("%r, %q = reduce sum %x, %y, axes = [1] : tensor<2xf32>, tensor<2xf32>"), ErrorCode::OperandCount,
+         {"sum takes 1 operand, not 2"});
+  refuse(kernel("%z = constant 0 : index\nfor %z, %z {\n^(%k: index):\nyield\n}"), ErrorCode::OperandCount,
+         {"`for` takes at least 3 operands"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z : tile<4x4xf32>"), ErrorCode::OperandCount,
+         {"one index for each axis of %x: buffer<NxMxf32>", "2 indices, not 1"});
+}
+
+TEST(VerifierRefuses, ResultCount) {
+  refuse(graph("%r, %q = add %x, %y : tensor<2x3xf32>, tensor<2x3xf32>"), ErrorCode::ResultCount, {"`add` gives 1 result, not 2"});
+  refuse(graph("add %x, %y"), ErrorCode::ResultCount, {"not 0"});
+  refuse(kernel("%a, %b = program_id grid = [N] : index, index"), ErrorCode::ResultCount, {"grid of 1 axis", "not 2"});
+}
+
+TEST(VerifierRefuses, ElementwiseTypes) {
+  refuse(graph("%r = add %x, %y : tensor<3x2xf32>"), ErrorCode::TypeMismatch,
+         {"`add`: expected tensor<2x3xf32>, stated tensor<3x2xf32>"}, "tensor<2x3xf32>");
+  refuse(graph("%r = add %x, %v : tensor<2x3xf32>"), ErrorCode::ShapeMismatch,
+         {"`add` needs operands of one shape", "%x: tensor<2x3xf32>", "%v: tensor<3xf32>"},
+         "broadcast %v, dims = [1] : tensor<2x3xf32>");
+  refuse(graph("%r = add %v, %x : tensor<2x3xf32>"), ErrorCode::ShapeMismatch, {"%v: tensor<3xf32>"}, "broadcast %v, dims = [1]");
+  refuse(graph("%r = add %x, %n : tensor<2x3xf32>"), ErrorCode::ShapeMismatch, {"%n: tensor<NxMxf32>"});
+  refuse(graph("%r = add %x, %h : tensor<2x3xf32>"), ErrorCode::OperandType, {"one element type", "%h: tensor<2x3xf16>"},
+         "convert %h : tensor<2x3xf32>");
+  refuse(graph("%r = compare lt %x, %y : tensor<2x3xf32>"), ErrorCode::TypeMismatch, {"expected tensor<2x3xi1>"});
+  refuse(graph("%r = select %b, %x, %i : tensor<2x3xf32>"), ErrorCode::OperandType, {"%x: tensor<2x3xf32>", "%i: tensor<2x3xi32>"});
+  refuse(graph("%r = select %b, %v, %v : tensor<3xf32>"), ErrorCode::ShapeMismatch, {"%b: tensor<2x3xi1>", "%v: tensor<3xf32>"});
+  refuse(graph("%r = convert %x : tensor<3x2xf16>"), ErrorCode::TypeMismatch, {"expected tensor<2x3xf16>"});
+  refuse(kernel("%r = neg %v : tile<4xf32>"), ErrorCode::OperandType, {"not memory", "%v: buffer<Mxf32>"}, "load");
+  refuse(kernel("%a = constant 1.0 : tile<4xf32>\n%z = constant 1 : index\n%r = mul %a, %z : tile<4xf32>"), ErrorCode::OperandType,
+         {"only scalars, only tensors or only tiles", "%a: tile<4xf32>", "%z: index"});
+}
+
+TEST(VerifierRefuses, ElementTypes) {
+  refuse(graph("%r = exp %i : tensor<2x3xi32>"), ErrorCode::UnsupportedDType,
+         {"`exp` does not support i32 (%i: tensor<2x3xi32>), only f64, f32, f16, bf16"}, "convert %i to f32");
+  refuse(graph("%r = reduce max %b, axes = [1] : tensor<2xi1>"), ErrorCode::UnsupportedDType, {"i1"});
+  refuse(graph("%r = constant 1 : tensor<2xi64>"), ErrorCode::UnsupportedDType, {"tensor<2xi64> cannot be"});
+  refuse(kernel("%a = constant 1.0 : tile<4xf32>\n%r = bitcast %a : tile<4xi64>"), ErrorCode::UnsupportedDType,
+         {"cannot turn tile<4xf32> into tile<4xi64>", "one size"});
+  refuse(kernel("%a = constant 1 : tile<4xi1>\n%r = convert %a : tile<4xindex>"), ErrorCode::UnsupportedDType,
+         {"tile<4xindex> cannot be"});
+}
+
+TEST(VerifierRefuses, ValuesOfOtherLevels) {
+  refuse(graph("%r = constant 1.0 : f32"), ErrorCode::TypeMismatch, {"at the graph level: expected a tensor, stated f32"});
+  refuse(kernel("%r = constant 1.0 : f32"), ErrorCode::TypeMismatch, {"scalars of kernels are index or i1"});
+  refuse(kernel("%r = constant 1.0 : tensor<2xf32>"), ErrorCode::TypeMismatch, {"stated tensor<2xf32>"});
+  refuse("graph @g(%x: buffer<2xf32>) -> (y: tensor<2xf32>) {\n  %y = constant 0.0 : tensor<2xf32>\n  return %y\n}",
+         ErrorCode::OperandType, {"parameter %x of graph @g must be a tensor, not buffer<2xf32>"});
+  refuse("kernel @k(%x: f32) at tile {\n  return\n}", ErrorCode::OperandType, {"must be a buffer, not f32"});
+}
+
+TEST(VerifierRefuses, Attributes) {
+  refuse(graph("%r = transpose %x : tensor<3x2xf32>"), ErrorCode::MissingAttribute, {"`transpose` needs `perm`"});
+  refuse(graph("%r = transpose %x, perm = 1 : tensor<3x2xf32>"), ErrorCode::BadAttribute,
+         {"`perm` of `transpose` must be a list of integers, not 1"});
+  refuse(graph("%r = reduce sum %x, axes = [N] : tensor<2xf32>"), ErrorCode::BadAttribute, {"must be a list of integers, not [N]"});
+  refuse(graph("%r = broadcast %v : tensor<2x3xf32>"), ErrorCode::MissingAttribute, {"`broadcast` on tensors needs `dims`"});
+  refuse(graph("%r = broadcast %v, dims = [0, 1] : tensor<2x3xf32>"), ErrorCode::BadAttribute,
+         {"[0, 1]", "%v: tensor<3xf32> has 1 axis"});
+  refuse(kernel("%i = program_id grid = [-4] : index"), ErrorCode::BadAttribute, {"a list of sizes", "not [-4]"});
+  refuse(kernel("%i = program_id grid = max : index"), ErrorCode::BadAttribute, {"not max"});
+  refuse(graph("%r = reduce sum %x, axes = [1], over = reg : tensor<2xf32>"), ErrorCode::BadAttribute,
+         {"`over` at the machine level only"});
+  refuse(graph("%r = reduce sum %x, axes = [1], padding = unchecked : tensor<2xf32>"), ErrorCode::BadAttribute,
+         {"`padding` from the masked level on", "graph"});
+  refuse(graph("%r = reduce sum %x, axes = [1], init = [0.0] : tensor<2xf32>"), ErrorCode::BadAttribute,
+         {"`init`", "sum has its own"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z, mask = [0] : tile<4x4xf32>"), ErrorCode::BadAttribute,
+         {"`mask` from the masked level on"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z, vec = 4, mask = [] : tile<4x4xf32>", "masked"),
+         ErrorCode::BadAttribute, {"`vec` at the machine level only"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z, mask = [], fill = 0.0 : tile<4x4xf32>", "masked"),
+         ErrorCode::BadAttribute, {"`fill` but no masked axis"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z : tile<4x4xf32>", "masked"), ErrorCode::MissingAttribute,
+         {"needs `mask`"}, "mask = []");
+}
+
+TEST(VerifierRefuses, UnknownAttributesAndWords) {
+  // The parser knows the rows too, so these are built.
+  Context context;
+  Module module(context);
+  Function *g = module.addFunction(FunctionKind::Graph, Level::Graph, "g");
+  Type type = context.tensor(DType::F32, {2}), bools = context.tensor(DType::I1, {2});
+  Value *x = g->body().addArgument(type, "x");
+  g->resultTypes = {type};
+  g->resultNames = {"y"};
+  Builder builder(g->body());
+  builder.create(OpKind::Compare, {x, x}, {bools}, {{"predicate", Attribute::word("lte")}});
+  builder.create(OpKind::Reshape, {x}, {type}, {{"shape", Attribute(2)}});
+  builder.create(OpKind::Reduce, {x}, {context.tensor(DType::F32, {})},
+                 {{"combiner", Attribute::word("sum")}, {"axes", Attribute::ints({0})}, {"axis", Attribute(0)}});
+  builder.create(OpKind::Return, {x}, {});
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 3u) << text(list);
+  EXPECT_EQ(list[0].code, ErrorCode::BadAttribute);
+  EXPECT_EQ(list[0].message, "`predicate` of `compare` must be one of eq, ne, lt, le, gt or ge, not lte");
+  EXPECT_EQ(list[1].code, ErrorCode::UnknownAttribute);
+  EXPECT_EQ(list[1].message, "`reshape` has no attribute `shape`");
+  EXPECT_EQ(list[2].code, ErrorCode::UnknownAttribute);
+  EXPECT_EQ(list[2].fix, "did you mean `axes`?");
+}
+
+TEST(VerifierRefuses, Axes) {
+  refuse(graph("%r = broadcast %v, dims = [2] : tensor<2x3xf32>"), ErrorCode::BadAxis, {"`dims` of `broadcast` is [2]", "0 to 1"});
+  refuse(graph("%r = broadcast %x, dims = [1, 0] : tensor<3x2xf32>"), ErrorCode::BadAxis, {"ascend"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z, dims = [0, 0] : tile<4x1xf32>"), ErrorCode::BadAxis,
+         {"`dims` of `load`", "twice"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %v, %z, dims = [1], mask = [0] : tile<1x4xf32>", "masked"), ErrorCode::BadAxis,
+         {"`mask` of `load` is [0]", "no axis of %v: buffer<Mxf32> is tile axis 0"});
+  refuse(kernel("%z = constant 0 : index\n%t = in_bounds %z, axis = 2, size = M : tile<1x4xi1>"), ErrorCode::BadAxis,
+         {"`axis` of `in_bounds` is 2"});
+}
+
+TEST(VerifierRefuses, Shapes) {
+  refuse(graph("%r = broadcast %v, dims = [0] : tensor<2x3xf32>"), ErrorCode::ShapeMismatch,
+         {"axis 0 of %v: tensor<3xf32> (size 3)", "axis 0 of tensor<2x3xf32> (size 2)"});
+  refuse(kernel("%z = constant 0 : index\n%t = load %x, %z, %z : tile<4xf32>"), ErrorCode::ShapeMismatch,
+         {"one rank, or `dims`", "%x: buffer<NxMxf32>", "tile<4xf32>"}, "dims");
+  refuse(kernel("%z = constant 0 : index\n%t = load %v, %z, dims = [1] : tile<4x4xf32>"), ErrorCode::ShapeMismatch,
+         {"tile axis 0 is no axis of the buffer, so its extent must be 1"});
+  refuse(kernel("%z = constant 0 : index\n%t = in_bounds %z, axis = 1, size = M : tile<4x4xi1>"), ErrorCode::ShapeMismatch,
+         {"extent 1"});
+  refuse(kernel("%a = constant 0.0 : tile<4x1xf32>\n%b = broadcast %a : tile<8x8xf32>"), ErrorCode::ShapeMismatch,
+         {"tile<8x8xf32>", "%a: tile<4x1xf32>"});
+  refuse(kernel("%a = constant 0.0 : tile<4x1xf32>\n%b = broadcast %a, dims = [0, 1] : tile<4x8xf32>"), ErrorCode::BadAttribute,
+         {"on tiles takes no `dims`"});
+  refuse("plan @p(%x: buffer<4xf32>) -> (y: buffer<5xf32>) {\n  %y = view %x : buffer<5xf32>\n  return %y\n}",
+         ErrorCode::ShapeMismatch, {"`view` takes more bytes than there are: %x: buffer<4xf32> has 16, buffer<5xf32> takes 20"});
+  refuse("plan @p(%x: buffer<Nxf16>) -> (y: buffer<Nxf32>) {\n  %y = view %x : buffer<Nxf32>\n  return %y\n}",
+         ErrorCode::ShapeMismatch, {"2*N", "4*N"});
+}
+
+TEST(VerifierRefuses, Dims) {
+  refuse("graph @g(%x: tensor<2xf32>) -> (y: tensor<2xf32>) {\n  %c = constant 0.0 : tensor<2xf32>\n  return %c\n}\n" +
+             kernel("%c = constant 0.0 : tile<4x0xf32>"),
+         ErrorCode::BadDim, {"extent 0 of tile<4x0xf32> is not a positive integer"});
+  refuse(kernel("%c = constant 0.0 : tile<4096x4096xf32>"), ErrorCode::BadDim, {"more than 1048576 elements"});
+  refuse(machineKernel("%s = alloc_shared : smem<4x8xf32, strides = [4, 1]>"), ErrorCode::BadDim,
+         {"strides", "two elements in one place"});
+}
+
+TEST(VerifierRefuses, Regions) {
+  refuse(graph("%r = add %x, %y { yield } : tensor<2x3xf32>"), ErrorCode::BadRegion, {"`add` takes no region, not 1"});
+  refuse(graph("%r = reduce %x, axes = [1] : tensor<2xf32>"), ErrorCode::BadRegion, {"needs a combiner"});
+  std::string combine = "{\n^(%a: f32, %b2: f32):\n%c = add %a, %b2 : f32\nyield %c\n} : tensor<2xf32>";
+  refuse(graph("%r = reduce sum %x, axes = [1] " + combine), ErrorCode::BadRegion, {"not both"});
+  refuse(graph("%r = reduce %x, axes = [1] " + combine), ErrorCode::MissingAttribute, {"needs `init`"});
+  refuse(graph("%r = reduce %x, axes = [1], init = [0.0, 0.0] " + combine), ErrorCode::BadAttribute,
+         {"1 operand", "`init` has 2 numbers"});
+  refuse(graph("%r = reduce %h, axes = [1], init = [0.0] {\n^(%a: f16, %b2: f16):\nyield %a\n} : tensor<2xf16>"),
+         ErrorCode::BadRegion, {"arguments (f32, f32)", "it has (f16, f16)"});
+  refuse(graph("%r = reduce %x, axes = [1], init = [0.0] {\n^(%a: f32, %b2: f32):\nyield\n} : tensor<2xf32>"), ErrorCode::BadRegion,
+         {"`yield` gives 0 values, but `reduce` needs 1"});
+  refuse(graph("%r = reduce %x, axes = [1], init = [0.0] {\n^(%a: f32, %b2: f32):\n%c = compare lt %a, %b2 : i1\nyield %c\n} : "
+               "tensor<2xf32>"),
+         ErrorCode::BadRegion, {"`yield` gives %c: i1", "needs f32 there"});
+  refuse(kernel("%z = constant 0 : index\nfor %z, %z, %z {\n^(%k: f32):\nyield\n}"), ErrorCode::BadConstant,
+         {"step greater than 0"});
+  refuse(kernel("%z = constant 0 : index\n%o = constant 1 : index\nfor %z, %z, %o {\n^(%k: i1):\nyield\n}"), ErrorCode::BadRegion,
+         {"the first an index", "the first i1"});
+  std::string loop =
+      "%z = constant 0 : index\n%o = constant 1 : index\n%t = constant 0.0 : tile<4xf32>\n%r = for %z, %z, %o, %t {\n";
+  refuse(kernel(loop + "^(%k: index, %a: tile<8xf32>):\nyield %t\n} : tile<4xf32>"), ErrorCode::BadRegion,
+         {"argument 1", "tile<8xf32>", "%t: tile<4xf32>"}, "tile<4xf32>");
+  refuse(kernel(loop + "^(%k: index, %a: tile<4xf32>):\nyield %k\n} : tile<4xf32>"), ErrorCode::BadRegion,
+         {"%k: index", "needs tile<4xf32>"});
+}
+
+TEST(VerifierRefuses, Fusions) {
+  auto fused = [](const std::string &head, const std::string &body) {
+    return "graph @g(%x: tensor<2xf32>) -> (y: tensor<2xf32>) at fused {\n  %y = fusion " + head + " {\n" + body +
+           "\n} : tensor<2xf32>\n  return %y\n}";
+  };
+  refuse(fused("%x", "^(%a: tensor<3xf32>):\n%c = constant 0.0 : tensor<2xf32>\nyield %c"), ErrorCode::BadRegion,
+         {"argument 0", "tensor<3xf32>", "%x: tensor<2xf32>"});
+  refuse(fused("%x", "^():\n%c = constant 0.0 : tensor<2xf32>\nyield %c"), ErrorCode::BadRegion,
+         {"1 operand but its region 0 arguments"});
+  refuse(fused("%x", "^(%a: tensor<2xf32>):\n%c = neg %x : tensor<2xf32>\nyield %c"), ErrorCode::BadStructure,
+         {"%x of `neg` is defined outside the region of `fusion`"}, "operand of `fusion`");
+  refuse(fused("%x", "^(%a: tensor<2xf32>):\n%c = constant 0.0 : tensor<3xf32>\nyield %c"), ErrorCode::BadRegion,
+         {"`yield` gives %c: tensor<3xf32>", "needs tensor<2xf32>"});
+  refuse(fused("%x", "^(%a: tensor<2xf32>):\n%c = fusion %a {\n^(%d: tensor<2xf32>):\nyield %d\n} : tensor<2xf32>\nyield %c"),
+         ErrorCode::BadStructure, {"`fusion` stands inside the region of `fusion`"});
+}
+
+TEST(VerifierRefuses, Constants) {
+  // What does not fit its type is refused by the parser; shapes are not its business.
+  refuse(graph("%c = constant [[1, 2], [3, 4]] : tensor<2x3xf32>"), ErrorCode::BadConstant,
+         {"`constant` of tensor<2x3xf32>", "axis 1 has 2 entries, not 3"});
+  refuse(graph("%c = constant [1, 2] : tensor<2x3xf32>"), ErrorCode::BadConstant, {"stands where a list along axis 1"});
+  refuse(graph("%c = constant [[[1]]] : tensor<1x1xf32>"), ErrorCode::BadConstant, {"nested deeper than its 2 axes"});
+  refuse(graph("%c = constant [1] : tensor<Nxf32>"), ErrorCode::BadConstant, {"integer sizes"}, "one number");
+  refuse(kernel("%c = constant [1] : tile<1xf32>"), ErrorCode::BadConstant, {"a list is a value of tensors"});
+
+  Context context;
+  Module module(context);
+  Function *k = module.addFunction(FunctionKind::Kernel, Level::Tile, "k");
+  Builder builder(k->body());
+  int64_t one[] = {1};
+  builder.create(OpKind::Constant, {}, {context.tile(DType::F16, one)}, {{"value", Attribute(65520.0)}});
+  builder.create(OpKind::Constant, {}, {context.tile(DType::I32, one)}, {{"value", Attribute(int64_t(1) << 31)}});
+  builder.create(OpKind::Constant, {}, {context.tile(DType::I32, one)}, {{"value", Attribute(1.0)}});
+  builder.create(OpKind::Constant, {}, {context.tile(DType::I1, one)}, {{"value", Attribute(2)}});
+  builder.create(OpKind::Constant, {}, {context.tile(DType::F16, one)}, {{"value", Attribute(65504.0)}});
+  builder.create(OpKind::Constant, {}, {context.tile(DType::F16, one)}, {{"value", Attribute(7)}});
+  builder.create(OpKind::Return, {}, {});
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 4u) << text(list);
+  for (const Diagnostic &d : list)
+    EXPECT_EQ(d.code, ErrorCode::BadConstant);
+  EXPECT_NE(list[0].message.find("is no value of f16"), std::string::npos) << list[0].message;
+}
+
+TEST(VerifierRefuses, Returns) {
+  refuse(graph("", "tensor<2x3xf32>", "%v"), ErrorCode::ReturnMismatch,
+         {"result `out` of graph @g is tensor<2x3xf32>, but `return` gives %v: tensor<3xf32>"});
+  refuse(graph("", "tensor<2x3xf32>", "%x, %y"), ErrorCode::ReturnMismatch, {"gives 2 values, but graph @g has 1 result"});
+  refuse("kernel @k(%x: buffer<2xf32>) at tile {\n  return %x\n}", ErrorCode::ReturnMismatch, {"kernel @k returns nothing"});
+  refuse("plan @p(%x: buffer<2xf32>) -> (y: f32) {\n  %c = constant 0.0 : f32\n  return %c\n}", ErrorCode::TypeMismatch,
+         {"expected a buffer"});
+}
+
+//===-- Tiles
+//------------------------------------------------------------------------------------------------------------------------===//
+
+TEST(VerifierRefuses, LoadsAndStores) {
+  std::string z = "%z = constant 0 : index\n";
+  refuse(kernel(z + "%t = load %x, %z, %z : tile<4x4xf16>"), ErrorCode::TypeMismatch,
+         {"expected tile<4x4xf32>, stated tile<4x4xf16>"});
+  refuse(kernel(z + "%t = load %z, %z, %z : tile<4x4xf32>"), ErrorCode::UnsupportedDType, {"index"});
+  refuse(kernel(z + "%c = constant 0.0 : tile<4x4xf16>\nstore %c, %x, %z, %z"), ErrorCode::OperandType,
+         {"%c: tile<4x4xf16>", "%x: buffer<NxMxf32>"}, "convert %c to f32");
+  refuse(kernel(z + "%c = constant 0.0 : tile<4x4xf32>\nstore %c, %c, %z, %z"), ErrorCode::OperandType,
+         {"takes a buffer here", "%c"});
+  refuse(kernel(z + "%t = load %x, %z, %x : tile<4x4xf32>"), ErrorCode::OperandType, {"takes an index here", "%x"});
+}
+
+TEST(VerifierRefuses, Dots) {
+  std::string head =
+      "%a = constant 1.0 : tile<8x16x1xf16>\n%b = constant 1.0 : tile<1x16x4xf16>\n%c = constant 0.0 : tile<8x1x4xf32>\n";
+  accept(kernel(head + "%d = dot %a, %b, %c, axes = [1] : tile<8x1x4xf32>"));
+  refuse(kernel(head + "%d = dot %a, %b, %c, axes = [1] : tile<8x1x4xf16>"), ErrorCode::TypeMismatch, {"expected tile<8x1x4xf32>"});
+  refuse(kernel(head + "%d = dot %a, %b, %c, axes = [0] : tile<8x1x4xf32>"), ErrorCode::ContractedMismatch,
+         {"axis 0", "(8, 1)", "%a: tile<8x16x1xf16>", "%b: tile<1x16x4xf16>"});
+  refuse(kernel(head + "%e = constant 0.0 : tile<8x1x4xf16>\n%d = dot %a, %b, %e, axes = [1] : tile<8x1x4xf16>"),
+         ErrorCode::OperandType, {"an accumulator of f32", "%e: tile<8x1x4xf16>"});
+  refuse(kernel(head + "%e = constant 0.0 : tile<8x1x8xf32>\n%d = dot %a, %b, %e, axes = [1] : tile<8x1x8xf32>"),
+         ErrorCode::ShapeMismatch, {"equal extents along axis 2"});
+  refuse(kernel(head + "%d = dot %a, %b, %c, axes = [] : tile<8x1x4xf32>"), ErrorCode::ShapeMismatch, {"axis 1"});
+}
+
+TEST(VerifierRefuses, Layouts) {
+  refuse(kernel("%c = constant 0.0 : tile<4x128xf32, " + rowLayout + ">"), ErrorCode::BadLayout,
+         {"at the machine level only, not at tile"});
+  refuse(kernel("%c = constant 0.0 : tile<4x128xf32>", machine), ErrorCode::BadLayout, {"has no layout"});
+  refuse(machineKernel("%c = constant 0.0 : tile<4x256xf32, #l>"), ErrorCode::BadLayout, {"does not hold every element"});
+  refuse(kernel("%c = constant 0.0 : tile<4x128xf32, " + rowLayout + ">", "machine, threads = 64"), ErrorCode::BadLayout,
+         {"4 warps", "threads = 64, that is 2 warps"});
+  refuse(kernel("%c = constant 0.0 : tile<1x16xf32, #layout<reg = [], lane = [1:16@1], warp = [_:4]>>", machine),
+         ErrorCode::BadLayout, {"multiply to 32"});
+  // Each lane would need the element of another one.
+  refuse(machineKernel("%a = constant 0.0 : tile<1x128xf32, #layout<reg = [1:4@32], lane = [1:32@1], warp = [_:4]>>\n"
+                       "%b = broadcast %a : tile<4x128xf32, #l>"),
+         ErrorCode::BadLayout, {"`broadcast` would move elements between threads"});
+  refuse(machineKernel("%a = constant 0.0 : tile<4x128xf32, #l>\n"
+                       "%b = constant 0.0 : tile<4x128xf32, #layout<reg = [1:4@32], lane = [1:32@1], warp = [0:4@1]>>\n"
+                       "%c = add %a, %b : tile<4x128xf32, #l>"),
+         ErrorCode::BadLayout, {"one layout"});
+}
+
+TEST(VerifierRefuses, MachineReductions) {
+  std::string a = "%a = constant 0.0 : tile<4x128xf32, #l>\n";
+  refuse(machineKernel(a + "%r = reduce sum %a, axes = [1] : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>"),
+         ErrorCode::MissingAttribute, {"`over = reg` or `over = lane`"});
+  refuse(machineKernel(
+             a + "%r = reduce sum %a, axes = [1], over = lane : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>"),
+         ErrorCode::BadLayout, {"axis 1 has one", "`over = reg` first"});
+  refuse(machineKernel(
+             a + "%r = reduce sum %a, axes = [1], over = reg : tile<4x1xf32, #layout<reg = [], lane = [_:32], warp = [0:4@1]>>"),
+         ErrorCode::TypeMismatch, {"expected tile<4x32xf32, #layout<reg = [], lane = [1:32@1], warp = [0:4@1]>>"});
+}
+
+TEST(VerifierRefuses, MachineAccesses) {
+  std::string z = "%z = constant 0 : index\n";
+  refuse(machineKernel(z + "%t = load %x, %z, %z, mask = [] : tile<4x128xf32, #l>"), ErrorCode::MissingAttribute, {"needs `vec`"},
+         "vec = 1");
+  refuse(machineKernel(z + "%t = load %x, %z, %z, mask = [], vec = 3 : tile<4x128xf32, #l>"), ErrorCode::BadAttribute,
+         {"`vec` of `load` is 3", "at most 4 of f32"});
+  refuse(machineKernel(z + "%t = load %x, %z, %z, mask = [], vec = 8 : tile<4x128xf32, #l>"), ErrorCode::BadAttribute,
+         {"at most 16 bytes"});
+  refuse(machineKernel(z + "%t = load %x, %z, %z, dims = [1, 0], mask = [], vec = 4 : tile<4x128xf32, #l>"), ErrorCode::BadLayout,
+         {"first register mode", "(axis 0)"});
+  refuse(machineKernel("%a = constant 0.0 : tile<4x128xf32, #l>\n%s = alloc_shared : smem<128x4xf32>\nshared_store %a, %s"),
+         ErrorCode::ShapeMismatch, {"%a: tile<4x128xf32", "%s: smem<128x4xf32>"});
+  refuse(machineKernel("%s = alloc_shared : smem<128x4xf32>\n%a = shared_load %s : tile<4x128xf32, #l>"), ErrorCode::TypeMismatch,
+         {"%s: smem<128x4xf32>", "stated tile<4x128xf32"});
+  refuse(machineKernel("%s = alloc_shared : tile<4x128xf32, #l>"), ErrorCode::TypeMismatch, {"expected shared memory"});
+}
+
+TEST(VerifierRefuses, KernelAttributes) {
+  refuse(kernel("", "machine"), ErrorCode::MissingAttribute, {"kernel @k at the machine level needs `threads`"}, "threads = 128");
+  refuse(kernel("", "machine, threads = 48"), ErrorCode::BadAttribute, {"a multiple of 32 from 32 to 1024, not 48"});
+  refuse(kernel("", "machine, threads = 2048"), ErrorCode::BadAttribute, {"not 2048"});
+  refuse(kernel("", "tile, shedule = #rows<vec = 4>"), ErrorCode::UnknownAttribute, {"no attribute `shedule`"}, "`schedule`");
+  refuse(kernel("", "tile, schedule = 4"), ErrorCode::BadAttribute, {"`schedule` of kernel @k must be a schedule"});
+  refuse(kernel("%i = program_id grid = [N] : index\n%j = program_id grid = [M] : index"), ErrorCode::BadStructure, {"[M]", "[N]"});
+}
+
+//===-- Levels and structure
+//---------------------------------------------------------------------------------------------------------===//
+
+TEST(VerifierRefuses, WrongLevel) {
+  refuse(graph("%z = program_id grid = [4] : index"), ErrorCode::WrongLevel,
+         {"`program_id` is not part of the graph level of graph @g", "tile, masked and machine"});
+  refuse(graph("%r = fusion %x {\n^(%a: tensor<2x3xf32>):\n%z = load %a : tensor<2x3xf32>\nyield %a\n} : tensor<2x3xf32>"),
+         ErrorCode::WrongLevel, {"`fusion`", "the levels that have it: fused"});
+  refuse(kernel("barrier"), ErrorCode::WrongLevel, {"`barrier`", "tile level", "machine"});
+  refuse(kernel("%y = alloc : buffer<4xf32>"), ErrorCode::WrongLevel, {"`alloc`", "plan"});
+
+  Context context;
+  Module module(context);
+  Function *g = module.addFunction(FunctionKind::Graph, Level::Masked, "g");
+  Builder(g->body()).create(OpKind::Return, {}, {});
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].code, ErrorCode::WrongLevel);
+  EXPECT_EQ(list[0].message, "graph @g cannot be at the masked level; the levels of a graph: graph and fused");
+}
+
+TEST(VerifierRefuses, Terminators) {
+  refuse("graph @g() -> () {\n  yield\n}", ErrorCode::MissingTerminator,
+         {"graph @g must end with `return`, but ends with `yield`"});
+  refuse(kernel("%z = constant 0 : index\n%o = constant 1 : index\nfor %z, %z, %o {\n^(%k: index):\nreturn\n}"),
+         ErrorCode::MissingTerminator, {"the region of `for` must end with `yield`, but ends with `return`"});
+
+  Context context;
+  Module module(context);
+  Function *k = module.addFunction(FunctionKind::Kernel, Level::Tile, "k");
+  k->loc = {7, 1};
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].code, ErrorCode::MissingTerminator);
+  EXPECT_EQ(list[0].message, "kernel @k must end with `return`, but is empty");
+  EXPECT_EQ(list[0].loc, (SourceLoc{7, 1}));
+
+  Builder builder(k->body());
+  builder.create(OpKind::Return, {}, {});
+  builder.create(OpKind::Return, {}, {});
+  list = verify(module);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].code, ErrorCode::BadStructure);
+  EXPECT_EQ(list[0].message, "`return` stands before the end of kernel @k");
+}
+
+TEST(VerifierRefuses, Launches) {
+  auto plan = [](const std::string &launch) {
+    return "kernel @fill(%x: buffer<Nxf32>) at tile {\n  %i = program_id grid = [N] : index\n  return\n}\n"
+           "kernel @once(%x: buffer<Nxf32>) at tile {\n  return\n}\n"
+           "plan @p(%a: buffer<Nxf32>, %b: buffer<Mxf32>) -> (y: buffer<Nxf32>) {\n  " +
+           launch + "\n  return %a\n}\n";
+  };
+  accept(plan("launch @fill(%a), grid = [N]"));
+  accept(plan("launch @once(%a), grid = []"));
+  refuse(plan("launch @fil(%a), grid = [N]"), ErrorCode::UnknownFunction, {"no kernel is named @fil"}, "`@fill`");
+  refuse(plan("launch @p(%a, %b), grid = [N]"), ErrorCode::UnknownFunction, {"@p is a plan"});
+  refuse(plan("launch @fill(%a, %b), grid = [N]"), ErrorCode::LaunchMismatch, {"gives 2 buffers, but the kernel has 1 parameter"});
+  refuse(plan("launch @fill(%b), grid = [N]"), ErrorCode::LaunchMismatch, {"%b: buffer<Mxf32> for parameter %x: buffer<Nxf32>"});
+  refuse(plan("launch @fill(%a), grid = [M]"), ErrorCode::LaunchMismatch, {"grid [M]", "program_id says [N]"});
+  refuse(plan("launch @once(%a), grid = [1]"), ErrorCode::LaunchMismatch, {"grid [1]", "grid is []"});
+}
+
+TEST(VerifierRefuses, Names) {
+  Context context;
+  Module module(context);
+  for (int i = 0; i < 2; ++i) {
+    Function *g = module.addFunction(FunctionKind::Graph, Level::Graph, "g");
+    Type type = context.tensor(DType::F32, {2});
+    Value *x = g->body().addArgument(type, "x");
+    g->resultTypes = {type, type};
+    g->resultNames = {"y", i ? "y" : "z"};
+    Builder(g->body()).create(OpKind::Return, {x, x}, {});
+  }
+  Diagnostics list = verify(module);
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].code, ErrorCode::Redefinition);
+  EXPECT_EQ(list[0].message, "two functions are named @g");
+  EXPECT_EQ(list[1].code, ErrorCode::Redefinition);
+  EXPECT_EQ(list[1].message, "graph @g has two results named `y`");
+}
+
+TEST(Verifier, UncheckedPaddingWarns) {
+  Diagnostics list = findings(kernel("%z = constant 0 : index\n%t = load %x, %z, %z, mask = [1] : tile<4x128xf32>\n"
+                                     "%r = reduce sum %t, axes = [1], padding = unchecked : tile<4x1xf32>",
+                                     "masked"));
+  ASSERT_EQ(list.size(), 1u) << text(list);
+  EXPECT_EQ(list[0].code, ErrorCode::UncheckedPadding);
+  EXPECT_EQ(list[0].severity, Severity::Warning);
+  EXPECT_FALSE(hasErrors(list));
+}
+
+TEST(Verifier, MaskedHookRunsOnSoundMaskedKernelsOnly) {
+  std::vector<std::string> seen;
+  LevelHooks hooks;
+  hooks.masked = [&](Function &function, VerifyReporter &reporter) {
+    seen.push_back(function.name);
+    reporter.error(function.loc, ErrorCode::UnprovedAccess, "from the hook");
+  };
+  Diagnostics list = findings("kernel @a(%x: buffer<2xf32>) at tile {\n  return\n}\n"
+                              "kernel @b(%x: buffer<2xf32>) at masked {\n  return\n}\n"
+                              "kernel @c(%x: buffer<2xf32>) at masked {\n  return %x\n}\n",
+                              hooks);
+  EXPECT_EQ(seen, std::vector<std::string>{"b"});
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].code, ErrorCode::UnprovedAccess);
+  EXPECT_EQ(list[1].code, ErrorCode::ReturnMismatch);
+}
+
+TEST(Verifier, SeveralFindingsInTextOrder) {
+  Diagnostics list =
+      findings(graph("%a = add %x, %v : tensor<2x3xf32>\n%b2 = exp %i : tensor<2x3xi32>\n%c = neg %a : tensor<3xf32>"));
+  ASSERT_EQ(list.size(), 3u) << text(list);
+  EXPECT_EQ(list[0].code, ErrorCode::ShapeMismatch);
+  EXPECT_EQ(list[1].code, ErrorCode::UnsupportedDType);
+  EXPECT_EQ(list[2].code, ErrorCode::TypeMismatch);
+  EXPECT_LT(list[0].loc.line, list[1].loc.line);
+}
+
+TEST(Verifier, StopsAfterManyErrors) {
+  std::string body;
+  for (int i = 0; i < 5000; ++i)
+    body += "%a" + std::to_string(i) + " = add %x, %v : tensor<2x3xf32>\n";
+  Diagnostics list = findings(graph(body));
+  ASSERT_EQ(list.size(), 101u);
+  EXPECT_EQ(list.back().code, ErrorCode::TooManyErrors);
+}
+
+TEST(Verifier, LongGraphsAreLinear) {
+  std::string body;
+  for (int i = 0; i < 10000; ++i)
+    body += "%a" + std::to_string(i) + " = add %x, " + (i ? "%a" + std::to_string(i - 1) : "%y") + " : tensor<2x3xf32>\n";
+  accept(graph(body, "tensor<2x3xf32>", "%a9999"));
+}
+
+TEST(Verifier, MathBodies) {
+  Context context;
+  Module module(context);
+  Function *body = module.addFunction(FunctionKind::Kernel, Level::Machine, "exp_f32");
+  Type f32 = context.scalar(DType::F32);
+  Value *x = body->body().addArgument(f32, "x");
+  body->resultTypes = {f32};
+  Builder builder(body->body());
+  Value *two = builder.constant(f32, 2.0);
+  Value *y = builder.scalarOp(OpKind::Fma, {x, two, x});
+  Value *bits = builder.create(OpKind::Bitcast, {y}, {context.scalar(DType::I32)})->result();
+  Value *back = builder.create(OpKind::Bitcast, {bits}, {f32})->result();
+  builder.create(OpKind::Return, {back}, {});
+  EXPECT_TRUE(verify(module).empty()) << text(verify(module));
+
+  body->level = Level::Tile;
+  Diagnostics list = verify(module);
+  ASSERT_FALSE(list.empty());
+  EXPECT_EQ(list[0].code, ErrorCode::OperandType);
+}
+
+TEST(Verifier, InfersResultTypes) {
+  Context context;
+  Module module(context);
+  Function *g = module.addFunction(FunctionKind::Graph, Level::Graph, "g");
+  auto tensor = [&](std::vector<DimExpr> shape) { return context.tensor(DType::F32, std::move(shape)); };
+  DimExpr n = DimExpr::name("N"), m = DimExpr::name("M");
+  Value *a = g->body().addArgument(tensor({n, m}), "a"), *b = g->body().addArgument(tensor({m, 4}), "b");
+  Builder builder(g->body());
+  auto infer = [&](OpKind kind, std::vector<Value *> operands, std::vector<NamedAttribute> attrs = {}) {
+    Type none[1] = {};
+    return inferResultTypes(*builder.create(kind, operands, none, std::move(attrs))).at(0);
+  };
+  EXPECT_EQ(infer(OpKind::Add, {a, a}), tensor({n, m}));
+  EXPECT_EQ(infer(OpKind::Compare, {a, a}), context.tensor(DType::I1, {n, m}));
+  EXPECT_EQ(infer(OpKind::Matmul, {a, b}), tensor({n, 4}));
+  EXPECT_EQ(infer(OpKind::Transpose, {a}, {{"perm", Attribute::ints({1, 0})}}), tensor({m, n}));
+  EXPECT_EQ(infer(OpKind::Reduce, {a}, {{"axes", Attribute::ints({0})}}), tensor({m}));
+  // Null where the text decides, and where the operation is not well formed.
+  EXPECT_FALSE(infer(OpKind::Broadcast, {a}));
+  EXPECT_FALSE(infer(OpKind::Convert, {a}));
+  EXPECT_FALSE(infer(OpKind::Transpose, {a}));
+  EXPECT_FALSE(infer(OpKind::Transpose, {a}, {{"perm", Attribute::ints({1, 7})}}));
+  EXPECT_FALSE(infer(OpKind::Matmul, {a}));
+  EXPECT_FALSE(infer(OpKind::Reduce, {a}, {{"axes", Attribute::ints({-1})}}));
+  EXPECT_FALSE(infer(OpKind::Add, {}));
+}
+
+TEST(Verifier, NeverCrashesOnOddOperations) {
+  // Every op at every level with few operands, results and regions of every kind of type, and no attributes: findings, no crash.
+  Context context;
+  int64_t extents[] = {4, 8};
+  const std::vector<Type> types = {context.tensor(DType::F32, {4, 8}),        context.buffer(DType::F32, {DimExpr::name("N"), 8}),
+                                   context.tile(DType::F32, extents),         context.index(),
+                                   context.smem(DType::F32, extents, {1, 5}), context.scalar(DType::F32)};
+  const FunctionKind kinds[] = {FunctionKind::Graph,  FunctionKind::Graph,  FunctionKind::Kernel,
+                                FunctionKind::Kernel, FunctionKind::Kernel, FunctionKind::Plan};
+  auto check = [&](int level, OpKind kind, size_t operands, size_t results, size_t regions) {
+    Module module(context);
+    Function *function = module.addFunction(kinds[level], Level(level), "f");
+    size_t choice = operands * 7 + results * 3 + regions + size_t(kind);
+    std::vector<Value *> operandValues;
+    std::vector<Type> resultTypes;
+    for (size_t i = 0; i < operands; ++i)
+      operandValues.push_back(function->body().addArgument(types[(choice + i * (choice % 3)) % types.size()]));
+    for (size_t i = 0; i < results; ++i)
+      resultTypes.push_back(types[(choice + i) % types.size()]);
+    Builder builder(function->body());
+    Operation *op = builder.create(kind, operandValues, resultTypes);
+    for (size_t i = 0; i < regions; ++i) {
+      Block &region = op->addRegion();
+      if (choice % 2)
+        region.addArgument(types[choice % types.size()]);
+      if (choice % 5)
+        Builder(region).create(OpKind::Yield, std::span<Value *const>(operandValues), {});
+    }
+    if (choice % 4)
+      builder.create(OpKind::Return, {}, {});
+    verify(module);
+    inferResultTypes(*op);
+  };
+  for (int level = 0; level <= int(Level::Plan); ++level)
+    for (const OpInfo &info : allOps())
+      for (size_t operands = 0; operands <= 4; ++operands)
+        for (size_t results = 0; results <= 2; ++results)
+          for (size_t regions = 0; regions <= size_t(info.maxRegions); ++regions)
+            check(level, info.kind, operands, results, regions);
+}
+
+} // namespace
