@@ -1,4 +1,4 @@
-// Compiles a graph in a program of one's own and runs it on the CPU. Prints `y = [[0.0, 6.0], [1.5, 0.0]]`.
+// Compiles a graph in a program of one's own and runs it on the CPU. Prints `y = [[0, 6], [1.5, 0]]`.
 #include "minic/Artifact/RunPlan.h"
 #include "minic/Compiler/Compiler.h"
 #include "minic/IR/Parser.h"

@@ -46,12 +46,6 @@ static void checkResources(const Function &kernel, const KernelCode &code, const
   limit("bytes of shared memory per CTA", code.sharedBytes, target.sharedBytesPerCta);
   limit("bytes of parameters", 8 * code.numBuffers + 4 * int64_t(code.dims.size()), target.maxParameterBytes);
   limit("threads per CTA", code.threads, target.maxThreadsPerCta);
-  if (code.threads < 1 || code.threads % target.warpSize != 0)
-    errors.push_back({.code = ErrorCode::BackendFailed,
-                      .message = "kernel @" + kernel.name + " has threads = " + std::to_string(code.threads) + ", and a warp has " +
-                                 std::to_string(target.warpSize),
-                      .loc = kernel.loc,
-                      .fix = "state a multiple of " + std::to_string(target.warpSize)});
 }
 
 /// LLVM code for some kernels of one module.

@@ -31,7 +31,6 @@ private:
   /// The steps `first` (an i32, null for 0) to `first + unrolled - 1`.
   Registers steps(llvm::Value *first, Registers acc);
   llvm::Value *position(const Operand &operand, llvm::Value *first);
-  llvm::Value *widened(llvm::Value *value, DType dtype);
 
   KernelLowering &k;
   Operation &op;
@@ -91,10 +90,6 @@ llvm::Value *Dot::position(const Operand &operand, llvm::Value *first) {
   return sum;
 }
 
-llvm::Value *Dot::widened(llvm::Value *value, DType dtype) {
-  return isNarrowFloat(dtype) ? k.ir.CreateFPExt(value, k.ir.getFloatTy()) : value;
-}
-
 Registers Dot::steps(llvm::Value *first, Registers acc) {
   auto reader = [&](const Operand &operand) {
     int64_t stride = axes.empty() ? 0 : operand.strides[size_t(axes.back())];
@@ -109,8 +104,8 @@ Registers Dot::steps(llvm::Value *first, Registers acc) {
   bool floats = isFloat(op.operand(2)->type().dtype());
   for (int64_t step = 0; step < unrolled; ++step)
     for (size_t r = 0; r < acc.size(); ++r) {
-      llvm::Value *x = widened(left.read(lhs.positions[r] + step * leftStride), lhs.dtype);
-      llvm::Value *y = widened(right.read(rhs.positions[r] + step * rightStride), rhs.dtype);
+      llvm::Value *x = k.widened(left.read(lhs.positions[r] + step * leftStride), lhs.dtype);
+      llvm::Value *y = k.widened(right.read(rhs.positions[r] + step * rightStride), rhs.dtype);
       llvm::Value *operands[] = {x, y, acc[r]};
       acc[r] = floats ? emitPrimitive(k.ir, OpKind::Fma, operands, true) : k.ir.CreateAdd(acc[r], k.ir.CreateMul(x, y));
     }
@@ -118,7 +113,7 @@ Registers Dot::steps(llvm::Value *first, Registers acc) {
 }
 
 Registers Dot::run() {
-  Registers acc = k.operandAs(op, 2, op.result()->type());
+  const Registers &acc = k.get(op.operand(2));
   if (total == 0)
     return acc;
   if (total == unrolled)
@@ -129,10 +124,6 @@ Registers Dot::run() {
 
 } // namespace
 
-void lowerDot(KernelLowering &k, Operation &op) {
-  if (!op.operand(0)->type().isSmem() || !op.operand(1)->type().isSmem())
-    return k.fail(op, "at the machine level reads its operands from shared memory");
-  k.set(op.result(), Dot(k, op).run());
-}
+void lowerDot(KernelLowering &k, Operation &op) { k.set(op.result(), Dot(k, op).run()); }
 
 } // namespace minic::codegen

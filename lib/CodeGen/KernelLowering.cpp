@@ -234,19 +234,14 @@ Registers KernelLowering::loop(llvm::Value *lo, llvm::Value *hi, llvm::Value *st
   return results;
 }
 
-void KernelLowering::guarded(llvm::Value *condition, const std::function<void()> &body, const std::function<void()> &otherwise) {
+void KernelLowering::guarded(llvm::Value *condition, const std::function<void()> &body) {
   if (!condition)
     return body();
-  llvm::BasicBlock *then = newBlock("then"), *other = otherwise ? newBlock("else") : nullptr, *join = newBlock("join");
-  ir.CreateCondBr(condition, then, other ? other : join);
+  llvm::BasicBlock *then = newBlock("then"), *join = newBlock("join");
+  ir.CreateCondBr(condition, then, join);
   ir.SetInsertPoint(then);
   body();
   ir.CreateBr(join);
-  if (other) {
-    ir.SetInsertPoint(other);
-    otherwise();
-    ir.CreateBr(join);
-  }
   ir.SetInsertPoint(join);
 }
 
@@ -298,30 +293,27 @@ llvm::Value *KernelLowering::size(const DimExpr &expr) {
 llvm::Value *KernelLowering::threadPosition(bool warp) {
   if (!laneId) {
     llvm::CallInst *thread = setup.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
-    thread->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(std::max<int64_t>(threads, 1)))));
+    thread->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(threads))));
     laneId = setup.CreateAnd(thread, uint64_t(31), "lane");
-    warpId = threads <= 32 ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateLShr(thread, uint64_t(5), "warp");
+    warpId = threads == 32 ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateLShr(thread, uint64_t(5), "warp");
   }
   return warp ? warpId : laneId;
 }
 
-/// Calls `fn(mode, digit)` for the modes along `axis` (-1: copies) that more than one of `count` positions tell apart.
+/// Calls `fn(mode, digit)` for the modes along `axis` (-1: copies) of `count` positions.
 template <typename Fn>
 static void forEachDigit(IRBuilder &ir, const std::vector<Mode> &modes, llvm::Value *position, int64_t count, int axis, Fn fn) {
   int64_t below = 1;
-  auto above = [&] { return below == 1 ? position : ir.CreateUDiv(position, ir.getInt32(uint32_t(below))); };
   for (const Mode &mode : modes) {
     if (mode.extent > 1 && mode.axis == axis) {
-      llvm::Value *digit = above();
+      llvm::Value *digit = below == 1 ? position : ir.CreateUDiv(position, ir.getInt32(uint32_t(below)));
       if (below * mode.extent < count)
         digit = ir.CreateURem(digit, ir.getInt32(uint32_t(mode.extent)));
       fn(mode, digit);
     }
     below *= mode.extent;
   }
-  // Positions past the last digit start again at the first element: copies.
-  if (below < count && axis < 0)
-    fn(Mode{-1, (count + below - 1) / below, 0}, above());
+  assert(below == count && "a layout for another number of threads");
 }
 
 llvm::Value *KernelLowering::threadOffset(const Layout &layout, int axis) {

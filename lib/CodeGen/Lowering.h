@@ -36,8 +36,6 @@ public:
   const Registers &get(Value *value) const;
   llvm::Value *scalar(Value *value) const { return get(value)[0]; }
   void set(Value *value, Registers registers);
-  /// Operand `i`, one entry per register of a tile of layout `to` with the operand's shape.
-  Registers operandAs(const Operation &op, unsigned i, Type to);
   /// The code generator cannot do this: a diagnostic at the op, and zeros for its results so that lowering goes on.
   void fail(const Operation &op, std::string message);
   /// Lowers the operations of a region up to its terminator and gives what that yields.
@@ -49,7 +47,8 @@ public:
   llvm::Type *memoryType(DType type);
   llvm::Value *fromMemory(llvm::Value *value, DType type);
   llvm::Value *toMemory(llvm::Value *value, DType type);
-  /// Null if the attribute is not one number.
+  /// 16-bit floats as f32, which is exact; anything else as it is.
+  llvm::Value *widened(llvm::Value *value, DType type);
   llvm::Constant *number(const Attribute &attribute, DType type);
   llvm::ConstantInt *i64(int64_t value) { return ir.getInt64(uint64_t(value)); }
   llvm::ConstantInt *i32(int64_t value) { return ir.getInt32(uint32_t(value)); }
@@ -71,8 +70,8 @@ public:
   /// A loop that runs at least once if `lo` < `hi`: `body` gets the index (type of `lo`) and the carried values and gives their next ones.
   Registers loop(llvm::Value *lo, llvm::Value *hi, llvm::Value *step, const Registers &inits,
                  const std::function<Registers(llvm::Value *, const Registers &)> &body);
-  /// Emits `body` where `condition` holds (always if null), and `otherwise`, if given, where it does not.
-  void guarded(llvm::Value *condition, const std::function<void()> &body, const std::function<void()> &otherwise = {});
+  /// Emits `body` where `condition` holds (always if null).
+  void guarded(llvm::Value *condition, const std::function<void()> &body);
   /// Conjunction; null is true.
   llvm::Value *both(llvm::Value *x, llvm::Value *y) { return !x ? y : !y ? x : ir.CreateAnd(x, y); }
 

@@ -9,7 +9,6 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace minic::codegen {
 
@@ -18,13 +17,16 @@ namespace {
 class Reduction {
 public:
   Reduction(KernelLowering &k, Operation &op) : k(k), op(op), layout(*op.operand(0)->type().layout()) {
-    for (Value *operand : op.operands())
-      values.push_back(k.get(operand));
+    for (Value *operand : op.operands()) { // 16-bit floats accumulate in f32.
+      Registers &list = values.emplace_back();
+      for (llvm::Value *value : k.get(operand))
+        list.push_back(k.widened(value, operand->type().dtype()));
+    }
   }
   /// Halves every register mode along `axis`.
   void overRegisters(int axis);
-  /// The same for lanes; false, with a diagnostic, if the layout does not allow it.
-  bool overLanes(int axis);
+  /// The same for lanes.
+  void overLanes(int axis);
   /// Registers of operand `i` whose digit along every reduced register mode is 0.
   Registers result(size_t i) const;
 
@@ -111,17 +113,13 @@ llvm::Value *shuffleXor(KernelLowering &k, llvm::Value *value, int64_t mask) {
   return ir.CreateBitCast(both, type);
 }
 
-bool Reduction::overLanes(int axis) {
+void Reduction::overLanes(int axis) {
   for (size_t mode = layout.lane.size(); mode-- > 0;) {
     if (layout.lane[mode].axis != axis)
       continue;
     int64_t step = 1;
     for (size_t i = 0; i < mode; ++i)
       step *= layout.lane[i].extent;
-    if (!std::has_single_bit(uint64_t(step)) || !std::has_single_bit(uint64_t(layout.lane[mode].extent))) {
-      k.fail(op, "cannot exchange between lanes whose number is not a power of two");
-      return false;
-    }
     for (int64_t half = layout.lane[mode].extent / 2; half > 0; half /= 2)
       for (size_t r = 0; r < values[0].size(); ++r) {
         Registers other;
@@ -130,17 +128,17 @@ bool Reduction::overLanes(int axis) {
         combine(r, other);
       }
   }
-  return true;
 }
 
 Registers Reduction::result(size_t i) const {
+  llvm::Type *type = k.elementType(op.result(unsigned(i))->type().dtype());
   Registers kept;
   for (int64_t r = 0; r < layout.numRegs(); ++r) {
     bool isFirst = true;
     for (size_t mode = 0; mode < reduced.size(); ++mode)
       isFirst &= !reduced[mode] || digit(r, mode) == 0;
     if (isFirst)
-      kept.push_back(values[i][size_t(r)]);
+      kept.push_back(type->is16bitFPTy() ? k.ir.CreateFPTrunc(values[i][size_t(r)], type) : values[i][size_t(r)]);
   }
   return kept;
 }
@@ -148,24 +146,17 @@ Registers Reduction::result(size_t i) const {
 } // namespace
 
 void lowerReduce(KernelLowering &k, Operation &op) {
-  std::string_view over = op.wordAttr("over");
-  if (over.empty())
-    return k.fail(op, "at the machine level needs `over = reg` or `over = lane`");
   Reduction reduction(k, op);
   std::vector<int64_t> axes = op.intsAttr("axes");
   std::sort(axes.rbegin(), axes.rend()); // The last axis first, as everywhere.
   for (int64_t axis : axes) {
-    if (over == "reg")
+    if (op.wordAttr("over") == "reg")
       reduction.overRegisters(int(axis));
-    else if (!reduction.overLanes(int(axis)))
-      return;
+    else
+      reduction.overLanes(int(axis));
   }
-  for (unsigned i = 0; i < op.numResults(); ++i) {
-    Registers result = reduction.result(i);
-    if (int64_t(result.size()) != op.result(i)->type().layout()->numRegs())
-      return k.fail(op, "has a result layout that is not the operand's without the reduced modes");
-    k.set(op.result(i), std::move(result));
-  }
+  for (unsigned i = 0; i < op.numResults(); ++i)
+    k.set(op.result(i), reduction.result(i));
 }
 
 } // namespace minic::codegen

@@ -36,87 +36,49 @@ llvm::Value *KernelLowering::toMemory(llvm::Value *value, DType type) {
   return type == DType::I1 ? ir.CreateZExt(value, ir.getInt8Ty()) : value;
 }
 
+llvm::Value *KernelLowering::widened(llvm::Value *value, DType type) {
+  return isNarrowFloat(type) ? ir.CreateFPExt(value, ir.getFloatTy()) : value;
+}
+
 llvm::Constant *KernelLowering::number(const Attribute &attribute, DType type) {
-  auto value = attribute.asNumber();
-  if (!value)
-    return nullptr;
   if (isFloat(type)) {
-    llvm::APFloat bits(*value);
+    llvm::APFloat bits(*attribute.asNumber());
     bool inexact;
     bits.convert(elementType(type)->getFltSemantics(), llvm::APFloat::rmNearestTiesToEven, &inexact);
     return llvm::ConstantFP::get(ir.getContext(), bits);
   }
-  int64_t integer = attribute.asInt() ? *attribute.asInt() : int64_t(*value);
-  return llvm::ConstantInt::get(elementType(type), uint64_t(integer), /*IsSigned=*/true, /*ImplicitTrunc=*/true);
+  return llvm::ConstantInt::get(elementType(type), uint64_t(*attribute.asInt()), /*IsSigned=*/true, /*ImplicitTrunc=*/true);
 }
 
 void lowerConstant(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
-  llvm::Constant *value = k.number(*op.attr("value"), type.dtype());
-  if (!value)
-    return k.fail(op, "with a list of values has no code for GPUs; a kernel's constants are one number");
-  k.set(op.result(), Registers(type.isTile() ? size_t(type.layout()->numRegs()) : 1, value));
+  size_t count = type.isTile() ? size_t(type.layout()->numRegs()) : 1;
+  k.set(op.result(), Registers(count, k.number(*op.attr("value"), type.dtype())));
 }
 
-//===- Registers of another layout -===//
+//===- Renumbered registers -===//
 
-/// For each register of `to` the register of `from` that holds the same element in the same thread, or nothing if some element is in
-/// another thread. Axes where `from` has extent 1 repeat.
-static std::optional<std::vector<size_t>> matchRegisters(Type from, Type to, int64_t warps) {
-  const Layout &a = *from.layout(), &b = *to.layout();
+void lowerBroadcast(KernelLowering &k, Operation &op) {
+  // The verifier has seen that each element is in the same thread. Along an axis of extent 1 any position is position 0.
+  Type from = op.operand(0)->type(), to = op.result()->type();
   std::vector<int64_t> extents = from.extents();
-  if (extents.size() != to.extents().size())
-    return std::nullopt;
-  auto project = [&](std::vector<int64_t> index) {
+  auto element = [&](const Layout &layout, int64_t r) {
+    std::vector<int64_t> index(extents.size(), 0);
+    layout.addRegister(r, index);
     for (size_t axis = 0; axis < index.size(); ++axis)
       if (extents[axis] == 1)
         index[axis] = 0;
     return index;
   };
-  const std::vector<int64_t> zero(extents.size(), 0);
-  for (int64_t warp = 0; warp < warps; ++warp)
-    for (int64_t lane = 0; lane < 32; ++lane) {
-      std::vector<int64_t> x = zero, y = zero;
-      a.addThread(lane, warp, x);
-      b.addThread(lane, warp, y);
-      if (project(x) != project(y))
-        return std::nullopt;
-    }
-  std::map<std::vector<int64_t>, size_t> holders;
-  for (int64_t r = 0; r < a.numRegs(); ++r) {
-    std::vector<int64_t> index = zero;
-    a.addRegister(r, index);
-    holders.try_emplace(project(index), size_t(r));
-  }
-  std::vector<size_t> result;
-  for (int64_t r = 0; r < b.numRegs(); ++r) {
-    std::vector<int64_t> index = zero;
-    b.addRegister(r, index);
-    auto it = holders.find(project(index));
-    if (it == holders.end())
-      return std::nullopt;
-    result.push_back(it->second);
-  }
-  return result;
-}
-
-Registers KernelLowering::operandAs(const Operation &op, unsigned i, Type to) {
-  Type from = op.operand(i)->type();
-  const Registers &registers = get(op.operand(i));
-  if (!from.isTile() || from.layout() == to.layout())
-    return registers;
-  auto matched = matchRegisters(from, to, threads / 32);
-  if (!matched) {
-    fail(op, "needs elements of operand " + std::to_string(i) + " that other threads hold");
-    return Registers(size_t(to.layout()->numRegs()), llvm::Constant::getNullValue(elementType(from.dtype())));
-  }
+  const Registers &registers = k.get(op.operand(0));
+  std::map<std::vector<int64_t>, llvm::Value *> holders;
+  for (int64_t r = 0; r < from.layout()->numRegs(); ++r)
+    holders.try_emplace(element(*from.layout(), r), registers[size_t(r)]);
   Registers result;
-  for (size_t r : *matched)
-    result.push_back(registers[r]);
-  return result;
+  for (int64_t r = 0; r < to.layout()->numRegs(); ++r)
+    result.push_back(holders.at(element(*to.layout(), r)));
+  k.set(op.result(), std::move(result));
 }
-
-void lowerBroadcast(KernelLowering &k, Operation &op) { k.set(op.result(), k.operandAs(op, 0, op.result()->type())); }
 
 void lowerInBounds(KernelLowering &k, Operation &op) {
   const Layout &layout = *op.result()->type().layout();
@@ -165,11 +127,9 @@ static llvm::Value *emitCompare(KernelLowering &k, std::string_view predicate, l
   for (const Row &row : rows) {
     if (row.name != predicate)
       continue;
-    if (isNarrowFloat(type)) { // Exact, and sm_80 has no bf16 comparison.
-      x = k.ir.CreateFPExt(x, k.ir.getFloatTy());
-      y = k.ir.CreateFPExt(y, k.ir.getFloatTy());
-    }
-    return k.ir.CreateCmp(isFloat(type) ? row.onFloat : type == DType::I1 ? row.onBool : row.onSigned, x, y);
+    // Widening is exact, and sm_80 has no comparison of bf16.
+    return k.ir.CreateCmp(isFloat(type) ? row.onFloat : type == DType::I1 ? row.onBool : row.onSigned, k.widened(x, type),
+                          k.widened(y, type));
   }
   return nullptr;
 }
@@ -178,8 +138,7 @@ static llvm::Value *emitCompare(KernelLowering &k, std::string_view predicate, l
 /// Notes"), and LLVM's fptosi.sat would check the range once more.
 static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, bool to64) {
   IRBuilder &ir = k.ir;
-  if (isNarrowFloat(from))
-    x = ir.CreateFPExt(x, ir.getFloatTy());
+  x = k.widened(x, from);
   bool isDouble = from == DType::F64;
   llvm::Intrinsic::ID id = isDouble ? (to64 ? llvm::Intrinsic::nvvm_d2ll_rz : llvm::Intrinsic::nvvm_d2i_rz)
                                     : (to64 ? llvm::Intrinsic::nvvm_f2ll_rz : llvm::Intrinsic::nvvm_f2i_rz);
@@ -189,21 +148,20 @@ static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, bo
   return ir.CreateSelect(ir.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(result->getType()), result);
 }
 
-/// Rounds once. LLVM converts to bf16 through f32 on targets without an instruction for it, which would round twice.
-static llvm::Value *intToFloat(KernelLowering &k, llvm::Value *x, bool from64, DType to) {
+/// f64 or an integer to bf16 with one rounding where the target has no instruction for it (LLVM's own way there rounds twice): to f32 rounded
+/// to odd, that is toward zero with the last bit set if that dropped anything; f32 has enough bits more that rounding this is as rounding
+/// the original (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+static llvm::Value *toBfloatThroughOdd(KernelLowering &k, llvm::Value *x, DType from) {
   IRBuilder &ir = k.ir;
-  llvm::Type *type = k.elementType(to);
-  if (to != DType::BF16 || k.target.computeMajor >= 9)
-    return ir.CreateSIToFP(x, type);
-  if (!from64)
-    return ir.CreateFPTrunc(ir.CreateSIToFP(x, ir.getDoubleTy()), type);
-  // To f64 rounded to odd: toward zero, with the last bit set if that dropped anything. Rounding that to fewer than 52 bits is as
-  // rounding the integer.
-  llvm::Value *chopped = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_ll2d_rz, {x});
-  llvm::Value *back = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_d2ll_rz, {chopped});
-  llvm::Value *sticky = ir.CreateZExt(ir.CreateICmpNE(back, x), ir.getInt64Ty());
-  llvm::Value *odd = ir.CreateOr(ir.CreateBitCast(chopped, ir.getInt64Ty()), sticky);
-  return ir.CreateFPTrunc(ir.CreateBitCast(odd, ir.getDoubleTy()), type);
+  namespace I = llvm::Intrinsic;
+  bool is64 = x->getType()->isIntegerTy(64);
+  llvm::Value *chopped = ir.CreateIntrinsic(isFloat(from) ? I::nvvm_d2f_rz : is64 ? I::nvvm_ll2f_rz : I::nvvm_i2f_rz, {x}), *dropped;
+  if (isFloat(from)) // Not of NaN.
+    dropped = ir.CreateFCmpONE(ir.CreateFPExt(chopped, x->getType()), x);
+  else
+    dropped = ir.CreateICmpNE(ir.CreateIntrinsic(is64 ? I::nvvm_f2ll_rz : I::nvvm_f2i_rz, {chopped}), x);
+  llvm::Value *odd = ir.CreateOr(ir.CreateBitCast(chopped, ir.getInt32Ty()), ir.CreateZExt(dropped, ir.getInt32Ty()));
+  return ir.CreateFPTrunc(ir.CreateBitCast(odd, ir.getFloatTy()), ir.getBFloatTy());
 }
 
 static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, DType to) {
@@ -216,52 +174,53 @@ static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, D
     return isFloat(from) ? ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType())) : ir.CreateIsNotNull(x);
   if (from == DType::I1)
     return isFloat(to) ? ir.CreateSelect(x, llvm::ConstantFP::get(type, 1.0), llvm::ConstantFP::get(type, 0.0)) : ir.CreateZExt(x, type);
+  if (to == DType::BF16 && from != DType::F32 && from != DType::F16 && k.target.computeMajor < 9)
+    return toBfloatThroughOdd(k, x, from);
   if (isFloat(from) && isFloat(to)) {
     if (isNarrowFloat(from) && isNarrowFloat(to)) // Neither holds the other; f32 holds both.
-      return ir.CreateFPTrunc(ir.CreateFPExt(x, ir.getFloatTy()), type);
+      return ir.CreateFPTrunc(k.widened(x, from), type);
     return ir.CreateFPCast(x, type);
   }
   if (isFloat(from))
     return floatToInt(k, x, from, is64(to));
   if (isFloat(to))
-    return intToFloat(k, x, is64(from), to);
+    return ir.CreateSIToFP(x, type);
   return ir.CreateSExtOrTrunc(x, type);
+}
+
+/// One lane; null if there is no code for it.
+static llvm::Value *emitElementwise(KernelLowering &k, Operation &op, std::vector<llvm::Value *> lane) {
+  DType from = op.operand(0)->type().dtype(), to = op.result()->type().dtype();
+  switch (op.kind()) {
+  case OpKind::Compare:
+    return emitCompare(k, op.wordAttr("predicate"), lane[0], lane[1], from);
+  case OpKind::Select:
+    return k.ir.CreateSelect(lane[0], lane[1], lane[2]);
+  case OpKind::Convert:
+    return emitConvert(k, lane[0], from, to);
+  case OpKind::Bitcast:
+    return k.ir.CreateBitCast(lane[0], k.elementType(to));
+  default:
+    break;
+  }
+  // 16-bit floats are computed in f32 and rounded once. Kernels that the passes made say so themselves.
+  for (llvm::Value *&value : lane)
+    value = k.widened(value, from);
+  llvm::Value *result = emitPrimitive(k.ir, op.kind(), lane, isFloat(from));
+  return result && isNarrowFloat(to) ? k.ir.CreateFPTrunc(result, k.elementType(to)) : result;
 }
 
 void lowerElementwise(KernelLowering &k, Operation &op) {
   if (op.info().expands)
     return k.fail(op, "reached the code generator unexpanded; run expand-math before");
-  Type type = op.result()->type();
-  DType from = op.operand(0)->type().dtype();
-  std::vector<Registers> operands;
-  for (unsigned i = 0; i < op.numOperands(); ++i)
-    operands.push_back(k.operandAs(op, i, type));
-
   Registers result;
-  std::vector<llvm::Value *> lane(operands.size());
-  size_t count = type.isTile() ? size_t(type.layout()->numRegs()) : 1;
-  for (size_t r = 0; r < count; ++r) {
-    for (size_t i = 0; i < operands.size(); ++i)
-      lane[i] = operands[i][r];
-    llvm::Value *value;
-    switch (op.kind()) {
-    case OpKind::Compare:
-      value = emitCompare(k, op.wordAttr("predicate"), lane[0], lane[1], from);
-      break;
-    case OpKind::Select:
-      value = k.ir.CreateSelect(lane[0], lane[1], lane[2]);
-      break;
-    case OpKind::Convert:
-      value = emitConvert(k, lane[0], from, type.dtype());
-      break;
-    case OpKind::Bitcast:
-      value = k.ir.CreateBitCast(lane[0], k.elementType(type.dtype()));
-      break;
-    default:
-      value = emitPrimitive(k.ir, op.kind(), lane, isFloat(from));
-    }
+  std::vector<llvm::Value *> lane(op.numOperands());
+  for (size_t r = 0; r < k.get(op.operand(0)).size(); ++r) {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      lane[i] = k.get(op.operand(i))[r];
+    llvm::Value *value = emitElementwise(k, op, lane);
     if (!value)
-      return k.fail(op, "has no code for GPUs on " + std::string(dtypeName(from)));
+      return k.fail(op, "has no code for GPUs on " + std::string(dtypeName(op.operand(0)->type().dtype())));
     result.push_back(value);
   }
   k.set(op.result(), std::move(result));

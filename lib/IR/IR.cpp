@@ -101,26 +101,25 @@ Block &Operation::addRegion() {
 
 Operation *Operation::terminatorOfRegion(unsigned i) const { return regionList[i]->back(); }
 
-static void dropUses(Operation &op) {
-  for (unsigned i = 0; i < op.numOperands(); ++i)
-    op.setOperand(i, nullptr);
-  for (unsigned r = 0; r < op.numRegions(); ++r)
-    for (Operation &inner : op.region(r))
-      dropUses(inner);
-}
-
 void Operation::erase() {
 #ifndef NDEBUG
   for (Value *value : resultList)
     assert(!value->hasUses() && "erasing an operation whose results are used");
 #endif
-  dropUses(*this);
   if (parentBlock) {
     (prevOp ? prevOp->nextOp : parentBlock->first) = nextOp;
     (nextOp ? nextOp->prevOp : parentBlock->last) = prevOp;
   }
-  parentBlock = nullptr;
   prevOp = nextOp = nullptr;
+  auto drop = [](auto &self, Operation &op) -> void {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      op.setOperand(i, nullptr);
+    for (Block *region : op.regionList)
+      for (Operation &inner : *region)
+        self(self, inner);
+    op.parentBlock = nullptr; // So worklists can tell what is gone.
+  };
+  drop(drop, *this);
 }
 
 void Operation::moveBefore(Operation *other) {

@@ -26,7 +26,8 @@ struct OpText {
   std::vector<UnroundedAttr> unrounded;
   std::vector<Type> types;
   SourceLoc loc;
-  bool whole = true; ///< Nothing is missing or wrong so far: the operation can be made.
+  bool headRead = false; ///< Everything before the regions could be read.
+  bool whole = true;     ///< Nothing is missing or wrong so far: the operation can be made.
 };
 
 struct ResultText {
@@ -52,7 +53,7 @@ private:
   bool isFunctionStart();
   void skipToFunction(bool orBrace);
 
-  bool parseBody(Block &block, const Token &open);
+  bool parseBody(Block &block, const Token &open, bool lastFailed);
   bool parseRegion(Block &block);
   bool parseOp(Block &block);
   bool parseOpHead(OpText &op);

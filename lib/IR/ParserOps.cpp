@@ -9,9 +9,10 @@ namespace minic {
 
 //===- Blocks -===//
 
-/// From after `{` to after `}`. False where the text ends first, or another function starts.
-bool ModuleParser::parseBody(Block &block, const Token &open) {
-  bool lastFailed = false, tailReported = false;
+/// From after `{` to after `}`; `lastFailed` says that what came before has errors. False where the text ends first, or another
+/// function starts.
+bool ModuleParser::parseBody(Block &block, const Token &open, bool lastFailed) {
+  bool tailReported = false;
   while (true) {
     Operation *last = block.back();
     bool ended = last && last->info().terminator;
@@ -65,7 +66,7 @@ bool ModuleParser::parseRegion(Block &block) {
       skipToOp();
     }
   }
-  bool closed = parseBody(block, open);
+  bool closed = parseBody(block, open, !good);
   for (; scopeNames.size() > outer; scopeNames.pop_back())
     scope.erase(scopeNames.back());
   return good && closed;
@@ -119,6 +120,8 @@ bool ModuleParser::parseOp(Block &block) {
   }
   roundLiterals(op, made);
   for (size_t i = 0; i < op.names.size(); ++i) {
+    if (!op.kind.loc.isValid() && scope.count(op.names[i].name()))
+      continue; // Before `=` was seen this may have been meant as a use.
     Value *result = made ? made->result(unsigned(i)) : nullptr;
     Type type = i < op.types.size() ? op.types[i] : Type();
     if (result) {
@@ -152,7 +155,14 @@ bool ModuleParser::parseOpHead(OpText &op) {
   op.info = &opInfo(*kind);
   if (!parseWord(op) || !parseOperands(op))
     return false;
-  return parseAttrs(op, op.attrs.empty() && op.operands.empty());
+  if (!parseAttrs(op, op.attrs.empty() && op.operands.empty()))
+    return false;
+  if (tok.is(TokenKind::Value) && !tok.startsLine && !lexer.peek().is(TokenKind::Equal) && !lexer.peek().is(TokenKind::Comma)) {
+    expected("`:` and types, or the next operation"); // Not the next operation, whatever else it is.
+    return false;
+  }
+  op.headRead = true;
+  return true;
 }
 
 /// `%r, %q =`
@@ -320,7 +330,7 @@ bool ModuleParser::parseTypes(OpText &op) {
     op.types.push_back(*type);
     op.whole &= bool(*type);
   } while (consume(TokenKind::Comma));
-  if (op.types.size() == op.names.size())
+  if (op.types.size() == op.names.size() || !op.headRead)
     return true;
   op.whole = false;
   std::string kind(op.kind.text.substr(0, 40));

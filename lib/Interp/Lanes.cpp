@@ -38,4 +38,26 @@ Scalar scalarFromAttr(const Attribute &attr, DType dtype) {
   return Scalar::of(attr.asNumber().value_or(0.0), dtype);
 }
 
+std::vector<Scalar> constantElements(const Attribute &attr, DType dtype) {
+  std::vector<Scalar> elements;
+  std::vector<std::pair<const AttributeList *, size_t>> pending; // Lists that are being read, and how far.
+  if (const AttributeList *list = attr.asList())
+    pending.emplace_back(list, 0);
+  else
+    elements.push_back(scalarFromAttr(attr, dtype));
+  while (!pending.empty()) {
+    auto &[list, next] = pending.back();
+    if (next == list->size()) {
+      pending.pop_back();
+      continue;
+    }
+    const Attribute &element = (*list)[next++];
+    if (const AttributeList *inner = element.asList())
+      pending.emplace_back(inner, 0);
+    else
+      elements.push_back(scalarFromAttr(element, dtype));
+  }
+  return elements;
+}
+
 } // namespace minic::interp

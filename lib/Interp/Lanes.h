@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <vector>
 
 namespace minic::interp {
 
@@ -48,5 +49,7 @@ void fillElements(std::byte *to, const std::byte *value, int64_t bytes, int64_t 
 
 /// The element that a number of an attribute stands for.
 Scalar scalarFromAttr(const Attribute &attr, DType dtype);
+/// The elements of a constant's value, nested lists in row-major order; one for a splat.
+std::vector<Scalar> constantElements(const Attribute &attr, DType dtype);
 
 } // namespace minic::interp

@@ -48,7 +48,7 @@ struct LaunchBuffer {
   const BufferParam *param = nullptr;
   Allocation *memory = nullptr;
   std::vector<int64_t> strides;
-  std::unique_ptr<uint64_t[], FreeDeleter> marks; ///< Of stored buffers: StoreMark per element. Shared by parameters of one memory.
+  std::unique_ptr<uint64_t[], FreeDeleter> marks; ///< Of stored buffers: StoreMark per element.
   std::unique_ptr<uint8_t[], FreeDeleter> read, written; ///< Touched elements; null unless traffic is counted.
 };
 

@@ -1,10 +1,9 @@
-#include "Prepare.h"
+#include "Preparer.h"
 
 #include "minic/IR/Printer.h"
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 namespace minic::interp {
 
@@ -31,45 +30,6 @@ std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents) {
   }
   return strides;
 }
-
-namespace {
-
-/// A tile of one CTA with more elements than this is a mistake of the text, not a kernel.
-constexpr int64_t maxTileElements = int64_t(1) << 28;
-
-class Preparer {
-public:
-  Preparer(const Function &function, const DimBindings &dims) : function(function), dims(dims) {}
-
-  Expected<std::unique_ptr<PreparedKernel>> run();
-
-private:
-  // Every helper returns false after a failure, which is then in `error`.
-  bool fail(ErrorCode code, std::string message, const Operation *op = nullptr);
-  bool evaluate(const DimExpr &expr, int64_t &value, const Operation *op = nullptr);
-  bool evaluate(std::span<const DimExpr> exprs, std::vector<int64_t> &values, const Operation *op = nullptr);
-  bool newSlot(const Value *value, int &slot);
-  bool addParam(const Value &param);
-  bool prepareBlock(const Block &block, Body &body);
-  bool prepareOp(const Operation &op, Instr &instr);
-  bool prepareConstant(const Operation &op, Instr &instr);
-  bool prepareAccess(const Operation &op, Instr &instr, bool store);
-  bool prepareShared(const Operation &op, Instr &instr);
-  bool prepareReduce(const Operation &op, Instr &instr);
-  bool prepareDot(const Operation &op, Instr &instr);
-  bool stepsOf(const Operation &op, int axis, std::vector<ReductionStep> &steps);
-  void operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
-                    std::vector<int64_t> &packedStrides);
-  const ThreadMap *threadsOf(Type type);
-  void findLastUses(Body &body, std::span<const int> yields);
-  void number(Body &body);
-
-  const Function &function;
-  const DimBindings &dims;
-  std::unique_ptr<PreparedKernel> kernel;
-  std::unordered_map<const Value *, int> slots;
-  std::optional<Diagnostic> error;
-};
 
 bool Preparer::fail(ErrorCode code, std::string message, const Operation *op) {
   if (!error) {
@@ -181,25 +141,7 @@ const ThreadMap *Preparer::threadsOf(Type type) {
 bool Preparer::prepareConstant(const Operation &op, Instr &instr) {
   const Attribute *value = op.attr("value");
   DType dtype = op.result()->type().dtype();
-  // Nested lists flatten to row-major order; the verifier has checked their shape.
-  std::vector<Scalar> flat;
-  std::vector<std::pair<const AttributeList *, size_t>> pending;
-  if (const AttributeList *list = value->asList())
-    pending.emplace_back(list, 0);
-  else
-    flat.push_back(scalarFromAttr(*value, dtype));
-  while (!pending.empty()) {
-    auto &[list, next] = pending.back();
-    if (next == list->size()) {
-      pending.pop_back();
-      continue;
-    }
-    const Attribute &element = (*list)[next++];
-    if (const AttributeList *inner = element.asList())
-      pending.emplace_back(inner, 0);
-    else
-      flat.push_back(scalarFromAttr(element, dtype));
-  }
+  std::vector<Scalar> flat = constantElements(*value, dtype);
   int64_t elements = kernel->elementsOf(instr.out[0]);
   if (flat.size() != 1 && int64_t(flat.size()) != elements)
     return fail(ErrorCode::BadConstant, "a constant has " + std::to_string(flat.size()) + " elements", &op);
@@ -270,171 +212,6 @@ bool Preparer::prepareShared(const Operation &op, Instr &instr) {
     info.threads = threadsOf(op.operand(0)->type());
   else if (op.is(OpKind::SharedLoad))
     info.threads = threadsOf(op.result()->type());
-  instr.info = std::move(info);
-  return true;
-}
-
-bool Preparer::stepsOf(const Operation &op, int axis, std::vector<ReductionStep> &steps) {
-  Type type = op.operand(0)->type();
-  std::vector<int64_t> extents = type.extents();
-  if (function.level == Level::Machine && type.layout()) {
-    if (!layoutCovers(*type.layout(), extents))
-      return fail(ErrorCode::BadLayout, "a layout does not cover its tile", &op);
-    std::string_view over = op.wordAttr("over");
-    Layout part = *type.layout();
-    if (over == "reg")
-      part.lane.clear(), part.warp.clear();
-    else if (over == "lane")
-      part.reg.clear(), part.warp.clear();
-    steps = reductionOrder(part, axis);
-    return true;
-  }
-  const Attribute *schedule = function.attr("schedule");
-  if (const RecordAttr *record = schedule ? schedule->asRecord() : nullptr)
-    if (auto parsed = Schedule::parse(*record, type.rank())) {
-      Layout layout = parsed->layoutOf(extents);
-      if (layoutCovers(layout, extents)) {
-        steps = reductionOrder(layout, axis);
-        return true;
-      }
-    }
-  steps = {{extents[size_t(axis)], 1}};
-  return true;
-}
-
-bool Preparer::prepareReduce(const Operation &op, Instr &instr) {
-  ReduceInfo info;
-  info.extents = op.operand(0)->type().extents();
-  if (op.numRegions()) {
-    info.region = std::make_unique<Body>();
-    if (!prepareBlock(op.region(), *info.region))
-      return false;
-    const Attribute *inits = op.attr("init");
-    const AttributeList *list = inits ? inits->asList() : nullptr;
-    if (!list || list->size() != op.numOperands() || op.region().arguments().size() != 2 * op.numOperands())
-      return fail(ErrorCode::BadRegion, "a reduce whose region does not fit its operands", &op);
-    for (unsigned i = 0; i < op.numOperands(); ++i) {
-      info.accumulators.push_back(op.region().argument(i)->type().dtype());
-      info.inits.push_back(scalarFromAttr((*list)[i], info.accumulators[i]));
-    }
-  } else {
-    std::string_view word = op.wordAttr("combiner");
-    info.combiner = word == "sum" ? OpKind::Add : word == "max" ? OpKind::Max : OpKind::Min;
-    for (const Value *operand : op.operands()) {
-      DType dtype = operand->type().dtype(), acc = isNarrowFloat(dtype) ? DType::F32 : dtype;
-      Scalar init{};
-      if (word != "sum") {
-        double infinity = std::numeric_limits<double>::infinity();
-        bool isMax = word == "max";
-        if (isFloat(acc))
-          init = Scalar::of(isMax ? -infinity : infinity, acc);
-        else
-          init.bits = uint64_t(int64_t(isMax ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max()));
-      }
-      info.accumulators.push_back(acc);
-      info.inits.push_back(init);
-    }
-  }
-  std::vector<int64_t> axes = op.intsAttr("axes");
-  std::sort(axes.begin(), axes.end());
-  for (size_t i = axes.size(); i-- > 0;) {
-    if (axes[i] < 0 || size_t(axes[i]) >= info.extents.size())
-      return fail(ErrorCode::BadAxis, "a reduce over an axis that its operand has not", &op);
-    auto &[axis, steps] = info.axes.emplace_back(int(axes[i]), std::vector<ReductionStep>());
-    if (!stepsOf(op, axis, steps))
-      return false;
-  }
-  instr.info = std::move(info);
-  return true;
-}
-
-void Preparer::operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
-                            std::vector<int64_t> &packedStrides) {
-  Type type = value.type();
-  operand.shared = type.isSmem();
-  std::vector<int64_t> extents = type.extents(), strides = operand.shared ? type.smemStrides() : rowMajorStrides(extents);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    size_t axis = size_t(axes[i]);
-    operand.loop.push_back(contracted[i]);
-    operand.stride.push_back(extents[axis] == 1 ? 0 : strides[axis]);
-  }
-  packedStrides.assign(extents.size(), 0);
-  for (size_t axis = extents.size(); axis-- > 0;)
-    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end()) {
-      packedStrides[axis] = extents[axis] == 1 ? 0 : operand.outer;
-      operand.outer *= extents[axis];
-    }
-  for (size_t axis = 0; axis < extents.size(); ++axis)
-    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end()) {
-      operand.loop.push_back(extents[axis]);
-      operand.stride.push_back(strides[axis]);
-    }
-}
-
-bool Preparer::prepareDot(const Operation &op, Instr &instr) {
-  std::vector<int64_t> axes = op.intsAttr("axes"), acc = op.operand(2)->type().extents();
-  std::vector<int64_t> lhs = op.operand(0)->type().extents(), rhs = op.operand(1)->type().extents();
-  bool fits = lhs.size() == acc.size() && rhs.size() == acc.size();
-  std::sort(axes.begin(), axes.end());
-  DotInfo info;
-  std::vector<int64_t> contracted;
-  for (int64_t axis : axes) {
-    fits = fits && axis >= 0 && size_t(axis) < acc.size() && acc[size_t(axis)] == 1;
-    if (!fits)
-      break;
-    int64_t l = lhs[size_t(axis)], r = rhs[size_t(axis)];
-    fits = l == r || l == 1 || r == 1;
-    contracted.push_back(std::max(l, r));
-  }
-  for (size_t axis = 0; fits && axis < acc.size(); ++axis)
-    if (std::find(axes.begin(), axes.end(), int64_t(axis)) == axes.end())
-      fits = (lhs[axis] == acc[axis] || lhs[axis] == 1) && (rhs[axis] == acc[axis] || rhs[axis] == 1);
-  auto total = checkedProduct(contracted);
-  if (!fits || !total)
-    return fail(ErrorCode::ShapeMismatch, "the shapes of a dot do not agree", &op);
-  info.contracted = *total;
-  DType dtype = op.operand(0)->type().dtype();
-  info.compute = isNarrowFloat(dtype) ? DType::F32 : dtype;
-  std::vector<int64_t> lhsPacked, rhsPacked;
-  operandOfDot(*op.operand(0), axes, contracted, info.lhs, lhsPacked);
-  operandOfDot(*op.operand(1), axes, contracted, info.rhs, rhsPacked);
-
-  // The innermost loop runs along acc's last real axis: what follows it has extent 1, so acc is contiguous there, and so is each packed
-  // operand that has the axis.
-  std::vector<int64_t> outer = acc;
-  for (size_t axis = acc.size(); axis-- > 0;)
-    if (acc[axis] > 1) {
-      info.run = acc[axis];
-      info.lhsStep = int(lhsPacked[axis]);
-      info.rhsStep = int(rhsPacked[axis]);
-      outer[axis] = 1;
-      break;
-    }
-  std::vector<int64_t> accStrides = rowMajorStrides(acc);
-  forEachOffset(outer, accStrides, [&](int64_t offset) { info.runs.push_back({offset, 0, 0}); });
-  size_t next = 0;
-  forEachOffset(outer, lhsPacked, [&](int64_t offset) { info.runs[next++].lhs = offset; });
-  next = 0;
-  forEachOffset(outer, rhsPacked, [&](int64_t offset) { info.runs[next++].rhs = offset; });
-
-  if (info.lhs.shared || info.rhs.shared) {
-    const ThreadMap *threads = threadsOf(op.operand(2)->type());
-    info.lhs.readers.assign(size_t(info.lhs.outer), threads ? noThread : manyThreads);
-    info.rhs.readers.assign(size_t(info.rhs.outer), threads ? noThread : manyThreads);
-    auto merge = [](int32_t &readers, int32_t thread) {
-      if (readers == noThread)
-        readers = thread;
-      else if (readers != thread)
-        readers = manyThreads;
-    };
-    if (threads)
-      for (const DotInfo::Run &run : info.runs)
-        for (int64_t i = 0; i < info.run; ++i) {
-          int32_t thread = threads->reader[size_t(run.acc + i)];
-          merge(info.lhs.readers[size_t(run.lhs + i * info.lhsStep)], thread);
-          merge(info.rhs.readers[size_t(run.rhs + i * info.rhsStep)], thread);
-        }
-  }
   instr.info = std::move(info);
   return true;
 }
@@ -523,6 +300,8 @@ bool Preparer::prepareBlock(const Block &block, Body &body) {
   return true;
 }
 
+namespace {
+
 /// The slots that an instruction reads, those of its regions included.
 void collectReads(const Instr &instr, std::vector<int> &reads) {
   reads.insert(reads.end(), instr.in.begin(), instr.in.end());
@@ -537,6 +316,8 @@ void collectReads(const Instr &instr, std::vector<int> &reads) {
     collectReads(nested, reads);
   reads.insert(reads.end(), inner->yields.begin(), inner->yields.end());
 }
+
+} // namespace
 
 void Preparer::findLastUses(Body &body, std::span<const int> yields) {
   // Only what this block defines dies in it: an outer value is still needed in the next trip.
@@ -584,8 +365,6 @@ Expected<std::unique_ptr<PreparedKernel>> Preparer::run() {
   number(kernel->body);
   return std::move(kernel);
 }
-
-} // namespace
 
 Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims) {
   return Preparer(kernel, dims).run();

@@ -59,7 +59,13 @@ struct ReduceInfo {
   std::vector<DType> accumulators;
   std::vector<Scalar> inits;    ///< Of the accumulators' types.
   std::vector<int64_t> extents;
-  std::vector<std::pair<int, std::vector<ReductionStep>>> axes; ///< In the order in which they are reduced.
+  struct Axis {
+    int axis = 0;
+    std::vector<ReductionStep> steps;
+    /// Which of the positions that are left, in ascending order of their elements, each position of the result is; empty: the same.
+    std::vector<int64_t> order;
+  };
+  std::vector<Axis> axes; ///< In the order in which they are reduced.
 };
 /// One operand of a dot, seen as [contracted positions][outer positions].
 struct DotOperand {

@@ -190,8 +190,7 @@ bool Runner::elementwise(const Instr &instr) {
           result.state[i] = chosen ? first : second;
       }
     }
-    const uint8_t *end = result.state.get() + count;
-    if (std::find_if(result.state.get(), end, [](uint8_t s) { return s != Defined; }) == end)
+    if (std::all_of(result.state.get(), result.state.get() + count, [](uint8_t s) { return s == Defined; }))
       result.state.reset();
   }
   slots[size_t(instr.out[0])].lanes = std::move(result);

@@ -12,7 +12,6 @@ struct LaunchState {
   const PreparedKernel *kernel = nullptr;
   std::vector<int64_t> grid;
   std::vector<LaunchBuffer> buffers;
-  bool countTraffic = false;
 
   /// The first error in program order, whatever the order in which programs run: a program after it need not run.
   std::atomic<uint64_t> firstBad = UINT64_MAX;
@@ -58,10 +57,12 @@ private:
   bool sharedStore(const Instr &instr);
   bool sharedLoad(const Instr &instr);
   bool reduce(const Instr &instr);
-  bool combine(const Instr &instr, const struct ReduceInfo &info, std::vector<LaneArray> &lower, std::vector<LaneArray> &upper,
+  bool combine(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &lower, const std::vector<LaneArray> &upper,
                int64_t count);
+  bool reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &values, int64_t outer, int64_t extent,
+                   int64_t inner);
   bool dot(const Instr &instr);
-  template <typename T> bool packOperand(const Instr &instr, int slot, const DotOperand &operand, std::vector<T> &packed,
+  template <typename T> bool packOperand(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed,
                                          std::vector<uint8_t> &absent);
   template <typename T> bool dotAs(const Instr &instr, const DotInfo &info);
 
@@ -94,8 +95,5 @@ private:
   std::vector<BufferTraffic> issued;
   std::vector<Lanes> operandLanes; // Reused by each elementwise op.
 };
-
-/// Two differing sizes of one dimension, or a byte count that does not fit.
-inline constexpr int64_t maxBytes = int64_t(8) << 30;
 
 } // namespace minic::interp

@@ -1,6 +1,5 @@
 #include "minic/Support/DType.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -39,57 +38,53 @@ std::string DTypeSet::str() const {
   return text;
 }
 
+// NaNs are made quiet on the way, as the hardware's conversions do.
 float halfToFloat(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 0x3ff;
   if (exponent == 31)
-    return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
+    return std::bit_cast<float>(sign | 0x7f800000u | (mantissa ? 0x400000u : 0u) | mantissa << 13);
   if (exponent == 0) // Zero or denormal: mantissa * 2^-24, exact in f32.
     return std::copysign(float(mantissa) * 0x1p-24f, std::bit_cast<float>(sign | 0x3f800000u));
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-float bfloatToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
-
-/// Rounds a finite double to `precision` significant bits, with the least exponent `minExponent` of a denormal's last bit.
-static double roundTo(double value, int precision, int minExponent) {
-  int exponent;
-  std::frexp(value, &exponent);
-  int lastBit = std::max(exponent - precision, minExponent);
-  // Scaling by a power of two is exact; nearbyint rounds ties to even in the default mode.
-  return std::ldexp(std::nearbyint(std::ldexp(value, -lastBit)), lastBit);
+float bfloatToFloat(uint16_t bits) {
+  bool isNaN = (bits & 0x7fff) > 0x7f80;
+  return std::bit_cast<float>(uint32_t(bits) << 16 | (isNaN ? 0x400000u : 0u));
 }
 
-uint16_t doubleToHalf(double value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value))
-    return sign | 0x7e00;
-  double magnitude = std::isinf(value) ? value : roundTo(std::fabs(value), 11, -24);
-  magnitude = std::fabs(magnitude);
-  if (magnitude > 65504)
-    return sign | 0x7c00;
-  if (magnitude < 0x1p-14)
-    return uint16_t(sign | uint16_t(magnitude * 0x1p24));
-  int exponent;
-  double fraction = std::frexp(magnitude, &exponent); // [0.5, 1)
-  return uint16_t(sign | (exponent + 14) << 10 | (uint16_t(fraction * 2048) & 0x3ff));
+/// Rounds to a 16-bit float with `mantissaBits`, in integers, so that the caller's rounding mode does not matter.
+template <int mantissaBits> static uint16_t narrow(double value) {
+  constexpr int exponentBits = 15 - mantissaBits, bias = (1 << (exponentBits - 1)) - 1;
+  constexpr uint64_t infinity = ((uint64_t(1) << exponentBits) - 1) << mantissaBits;
+  uint64_t bits = std::bit_cast<uint64_t>(value), mantissa = bits & ((uint64_t(1) << 52) - 1);
+  uint16_t sign = bits >> 63 ? 0x8000 : 0;
+  int exponent = int(bits >> 52 & 0x7ff);
+  if (exponent == 0x7ff)
+    return uint16_t(sign | infinity | (mantissa ? uint64_t(1) << (mantissaBits - 1) : 0));
+  int narrowed = exponent - 1023 + bias, shift = 52 - mantissaBits;
+  if (narrowed >= (1 << exponentBits) - 1)
+    return uint16_t(sign | infinity);
+  uint64_t kept = uint64_t(narrowed) << 52 | mantissa;
+  if (narrowed <= 0) { // A denormal: the leading one becomes a bit like the others.
+    shift += 1 - narrowed;
+    if (shift > 53)
+      return sign; // Less than half of the least denormal.
+    kept = uint64_t(1) << 52 | mantissa;
+  }
+  // Ties to even. A carry out of the mantissa raises the exponent, at the top to infinity.
+  uint64_t half = (uint64_t(1) << (shift - 1)) - 1 + (kept >> shift & 1);
+  return uint16_t(sign | (kept + half) >> shift);
 }
 
-uint16_t doubleToBfloat(double value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value))
-    return sign | 0x7fc0;
-  double magnitude = std::isinf(value) ? value : roundTo(std::fabs(value), 8, -133);
-  // The rounded value is a float unless it overflowed.
-  if (std::fabs(magnitude) >= 0x1p128)
-    return sign | 0x7f80;
-  return uint16_t(sign | std::bit_cast<uint32_t>(float(std::fabs(magnitude))) >> 16);
-}
-
-uint16_t floatToHalf(float value) { return doubleToHalf(value); }
+uint16_t doubleToHalf(double value) { return narrow<10>(value); }
+uint16_t doubleToBfloat(double value) { return narrow<7>(value); }
+// Widening to f64 is exact, so these round once.
+uint16_t floatToHalf(float value) { return narrow<10>(value); }
 
 uint16_t floatToBfloat(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value))
+  if ((bits & 0x7fffffffu) > 0x7f800000u) // Rounding bits could make a NaN infinite or zero.
     return uint16_t(bits >> 16 | 0x40);
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

@@ -62,8 +62,17 @@ static std::string printable(std::string_view bytes) {
   return text;
 }
 
+/// Messages and names quote untrusted text: no byte of it may drive the terminal. UTF-8 passes; so do line ends where `lines`.
+static std::string harmless(std::string_view message, bool lines) {
+  std::string text(message);
+  for (char &c : text)
+    if ((static_cast<unsigned char>(c) < 32 && !(lines && (c == '\n' || c == '\t'))) || c == 127)
+      c = c == '\t' || c == '\n' ? ' ' : '?';
+  return text;
+}
+
 static std::string place(const SourceBuffer *source, SourceLoc loc) {
-  std::string text = source ? source->name() : "";
+  std::string text = source ? harmless(source->name(), false) : "";
   if (loc.isValid())
     text += (text.empty() ? "" : ":") + std::to_string(loc.line) + ":" + std::to_string(loc.column);
   return text.empty() ? "" : text + ": ";
@@ -91,16 +100,16 @@ std::string renderDiagnostic(const Diagnostic &diagnostic, const SourceBuffer *s
   const char *kind = !colour ? "" : isError ? "\033[1;31m" : "\033[1;35m";
   const char *green = colour ? "\033[1;32m" : "";
   std::string text = bold + place(source, diagnostic.loc) + off + kind + (isError ? "error" : "warning") + ": " + off + bold +
-                     diagnostic.message + off + " [" + std::string(errorCodeName(diagnostic.code)) + "]\n";
+                     harmless(diagnostic.message, false) + off + " [" + std::string(errorCodeName(diagnostic.code)) + "]\n";
   if (source && diagnostic.loc.isValid())
     text += caretLines(*source, diagnostic.loc, diagnostic.length, green, off);
   for (const DiagnosticNote &note : diagnostic.notes) {
-    text += (note.loc.isValid() ? place(source, note.loc) : "") + "note: " + note.message + "\n";
+    text += (note.loc.isValid() ? place(source, note.loc) : "") + "note: " + harmless(note.message, true) + "\n";
     if (source && note.loc.isValid())
       text += caretLines(*source, note.loc, 1, green, off);
   }
   if (!diagnostic.fix.empty())
-    text += "fix: " + diagnostic.fix + "\n";
+    text += "fix: " + harmless(diagnostic.fix, true) + "\n";
   return text;
 }
 

@@ -1,12 +1,15 @@
 #include "minic/Support/DimExpr.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
+#include <iterator>
 
 namespace minic {
 
 using Factor = DimExpr::Factor;
+
+/// The coefficient of a product that does not fit int64. It stays what it is through products and quotients, and has no value.
+static constexpr int64_t overflowed = INT64_MAX;
 
 static std::string factorText(const Factor &factor) {
   if (!factor.ceilDivOf)
@@ -47,7 +50,9 @@ DimExpr DimExpr::name(std::string_view name) {
 DimExpr operator*(const DimExpr &a, const DimExpr &b) {
   DimExpr result;
   if (__builtin_mul_overflow(a.coefficient, b.coefficient, &result.coefficient))
-    result.coefficient = INT64_MAX; // Saturated: larger than any memory, and evaluate of what contains it says so.
+    result.coefficient = overflowed;
+  if ((a.coefficient == overflowed && b.coefficient > 0) || (b.coefficient == overflowed && a.coefficient > 0))
+    result.coefficient = overflowed;
   if (result.coefficient == 0)
     return result;
   std::merge(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), std::back_inserter(result.factors),
@@ -69,9 +74,11 @@ static bool removeFactors(std::vector<Factor> &a, const std::vector<Factor> &b) 
 DimExpr DimExpr::ceilDiv(const DimExpr &a, const DimExpr &b) {
   if (a.isConstant(0))
     return 0;
+  if (a.isConstant(overflowed))
+    return a;
   if (a.isConstant() && b.isConstant() && b.coefficient > 0)
     return a.coefficient / b.coefficient + (a.coefficient % b.coefficient != 0);
-  if (b.coefficient > 0 && a.coefficient % b.coefficient == 0) {
+  if (b.coefficient > 0 && a.coefficient != overflowed && a.coefficient % b.coefficient == 0) {
     DimExpr quotient(a.coefficient / b.coefficient);
     quotient.factors = a.factors;
     if (removeFactors(quotient.factors, b.factors))
@@ -82,25 +89,34 @@ DimExpr DimExpr::ceilDiv(const DimExpr &a, const DimExpr &b) {
   return result;
 }
 
+/// The value of one factor; nullopt as `evaluate`.
+static std::optional<int64_t> evaluateFactor(const Factor &factor, const DimBindings &bindings) {
+  if (!factor.ceilDivOf) {
+    auto it = bindings.find(factor.name);
+    return it == bindings.end() || it->second < 0 ? std::nullopt : std::optional(it->second);
+  }
+  auto a = factor.ceilDivOf->first.evaluate(bindings), b = factor.ceilDivOf->second.evaluate(bindings);
+  if (!a || !b)
+    return std::nullopt;
+  if (*a == 0)
+    return 0;
+  return *b > 0 ? std::optional(*a / *b + (*a % *b != 0)) : std::nullopt;
+}
+
 std::optional<int64_t> DimExpr::evaluate(const DimBindings &bindings) const {
   int64_t value = coefficient;
+  bool fits = coefficient != overflowed, zero = false;
   for (const Factor &factor : factors) {
-    int64_t next;
-    if (factor.ceilDivOf) {
-      auto a = factor.ceilDivOf->first.evaluate(bindings), b = factor.ceilDivOf->second.evaluate(bindings);
-      if (!a || !b || *b <= 0)
-        return std::nullopt;
-      next = *a / *b + (*a % *b != 0);
-    } else {
-      auto it = bindings.find(factor.name);
-      if (it == bindings.end())
-        return std::nullopt;
-      next = it->second;
-    }
-    if (__builtin_mul_overflow(value, next, &value))
+    auto next = evaluateFactor(factor, bindings);
+    if (!next)
       return std::nullopt;
+    zero |= *next == 0;
+    fits = fits && !__builtin_mul_overflow(value, *next, &value);
   }
-  return value;
+  // A zero wins over an overflow, whatever the order of the factors.
+  if (zero)
+    return 0;
+  return fits ? std::optional(value) : std::nullopt;
 }
 
 DimExpr DimExpr::bind(const DimBindings &bindings) const {
@@ -136,15 +152,21 @@ std::string DimExpr::str() const {
   return text;
 }
 
+static bool isWordCharacter(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
 bool isDimName(std::string_view text) {
   if (text.empty() || text[0] < 'A' || text[0] > 'Z')
     return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z' && c != 'x');
-  });
+  return std::all_of(text.begin(), text.end(), [](char c) { return isWordCharacter(c) && c != 'x'; });
 }
 
 namespace {
+
+constexpr int maxNesting = 16;
+/// Longer expressions are not sizes of anything, and sorting factors in one by one is not linear.
+constexpr size_t maxFactors = 64;
 
 /// product := factor { '*' factor }; factor := integer | name | 'ceildiv' '(' product ',' product ')'
 class DimParser {
@@ -175,15 +197,17 @@ private:
       if (!next)
         return std::nullopt;
       result = *result * *next;
+      if (result->getCoefficient() == overflowed || result->getFactors().size() > maxFactors)
+        return std::nullopt;
     }
     return result;
   }
   std::optional<DimExpr> factor(int depth) {
-    if (depth > 16)
+    if (depth > maxNesting)
       return std::nullopt;
     skipSpace();
     size_t start = at;
-    while (at < text.size() && (text[at] == '_' || std::isalnum(static_cast<unsigned char>(text[at]))))
+    while (at < text.size() && isWordCharacter(text[at]))
       ++at;
     std::string_view word = text.substr(start, at - start);
     if (word == "ceildiv") {
@@ -193,7 +217,7 @@ private:
       if (!a || !eat(','))
         return std::nullopt;
       auto b = product(depth + 1);
-      if (!b || !eat(')'))
+      if (!b || !eat(')') || b->getCoefficient() == 0)
         return std::nullopt;
       return DimExpr::ceilDiv(*a, *b);
     }
@@ -201,7 +225,7 @@ private:
       return DimExpr::name(word);
     int64_t value;
     auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || word.empty())
+    if (error != std::errc() || end != word.data() + word.size() || value == overflowed)
       return std::nullopt;
     return DimExpr(value);
   }

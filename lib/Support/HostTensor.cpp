@@ -1,10 +1,8 @@
 #include "minic/Support/HostTensor.h"
 
-#include <bit>
 #include <cassert>
-#include <charconv>
 #include <cmath>
-#include <cstring>
+#include <limits>
 
 namespace minic {
 
@@ -16,19 +14,17 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> shape) : elementType(dt
 }
 
 std::optional<int64_t> HostTensor::checkedBytes(DType dtype, std::span<const int64_t> shape) {
+  // The sizes other than zero must fit too: strides are products of them.
   int64_t bytes = dtypeBytes(dtype);
   bool empty = false;
   for (int64_t dim : shape) {
     if (dim < 0)
       return std::nullopt;
     empty |= dim == 0;
-  }
-  if (empty)
-    return 0;
-  for (int64_t dim : shape)
-    if (__builtin_mul_overflow(bytes, dim, &bytes))
+    if (dim > 0 && __builtin_mul_overflow(bytes, dim, &bytes))
       return std::nullopt;
-  return bytes;
+  }
+  return empty ? 0 : bytes;
 }
 
 double HostTensor::get(int64_t i) const {
@@ -52,10 +48,17 @@ double HostTensor::get(int64_t i) const {
   return 0;
 }
 
+/// Towards zero, NaN to 0, out of range to the nearest end: what a conversion to this integer type gives.
+template <typename Int> static Int toInteger(double value) {
+  constexpr double least = double(std::numeric_limits<Int>::min()); // A power of two, so is -least: one more than the greatest.
+  if (std::isnan(value))
+    return 0;
+  if (value <= least)
+    return std::numeric_limits<Int>::min();
+  return value >= -least ? std::numeric_limits<Int>::max() : Int(value);
+}
+
 void HostTensor::set(int64_t i, double value) {
-  auto saturated = [&](double least, double greatest) {
-    return std::isnan(value) ? 0.0 : std::trunc(value) < least ? least : std::trunc(value) > greatest ? greatest : std::trunc(value);
-  };
   switch (elementType) {
   case DType::F64:
     as<double>()[i] = value;
@@ -71,10 +74,10 @@ void HostTensor::set(int64_t i, double value) {
     break;
   case DType::I64:
   case DType::Index:
-    as<int64_t>()[i] = int64_t(saturated(-0x1p63, 0x1p63 - 1024));
+    as<int64_t>()[i] = toInteger<int64_t>(value);
     break;
   case DType::I32:
-    as<int32_t>()[i] = int32_t(saturated(-0x1p31, 0x1p31 - 1));
+    as<int32_t>()[i] = toInteger<int32_t>(value);
     break;
   case DType::I1:
     as<uint8_t>()[i] = value != 0;
@@ -107,7 +110,7 @@ void fillRandom(HostTensor &tensor, uint64_t seed) {
       tensor.set(i, double(bits >> 63));
       break;
     default:
-      tensor.set(i, double(bits >> 33) - 201.0 * std::floor(double(bits >> 33) / 201.0) - 100.0);
+      tensor.set(i, double(int64_t((bits >> 33) % 201) - 100));
     }
   }
 }
@@ -115,69 +118,6 @@ void fillRandom(HostTensor &tensor, uint64_t seed) {
 void fillIota(HostTensor &tensor) {
   for (int64_t i = 0; i < tensor.numElements(); ++i)
     tensor.set(i, double(i));
-}
-
-//===- Input words -===//
-
-static bool startsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
-static Diagnostic badInput(std::string_view name, std::string message, std::string fix = {}) {
-  return {.code = ErrorCode::BadInput, .message = "input '" + std::string(name) + "' " + std::move(message), .fix = std::move(fix)};
-}
-
-static bool isGenerated(std::string_view spec) { return spec == "iota" || startsWith(spec, "random") || startsWith(spec, "const:"); }
-
-/// A file or a literal.
-static Expected<HostTensor> readInput(std::string_view name, std::string_view spec, DType dtype) {
-  bool literal = !spec.empty() && (spec[0] == '[' || spec[0] == '-' || spec[0] == '.' || (spec[0] >= '0' && spec[0] <= '9'));
-  auto tensor = literal && spec.find(".npy") == std::string_view::npos ? parseTensorText(spec, dtype)
-                                                                       : readNpy(std::filesystem::path(spec), dtype);
-  if (tensor)
-    return tensor;
-  Diagnostics errors = tensor.takeErrors();
-  errors.front().message = "input '" + std::string(name) + "': " + errors.front().message;
-  return errors;
-}
-
-Expected<std::optional<std::vector<int64_t>>> inputShape(std::string_view name, std::string_view spec, DType dtype) {
-  if (isGenerated(spec))
-    return std::optional<std::vector<int64_t>>();
-  auto tensor = readInput(name, spec, dtype);
-  if (!tensor)
-    return tensor.takeErrors();
-  return std::optional(tensor->shape());
-}
-
-Expected<HostTensor> makeInput(std::string_view name, std::string_view spec, DType dtype, std::span<const int64_t> shape) {
-  if (!isGenerated(spec)) {
-    auto tensor = readInput(name, spec, dtype);
-    if (!tensor)
-      return tensor.takeErrors();
-    std::vector<int64_t> expected(shape.begin(), shape.end());
-    if (tensor->dtype() != dtype || tensor->shape() != expected)
-      return badInput(name, "has shape " + shapeString(tensor->dtype(), tensor->shape()) + ", expected " + shapeString(dtype, shape));
-    return tensor;
-  }
-  if (!HostTensor::checkedBytes(dtype, shape))
-    return Diagnostic{.code = ErrorCode::TooLarge, .message = "input '" + std::string(name) + "' of shape " + shapeString(dtype, shape) + " is too large"};
-  HostTensor tensor(dtype, {shape.begin(), shape.end()});
-  if (spec == "iota") {
-    fillIota(tensor);
-  } else if (startsWith(spec, "random")) {
-    uint64_t seed = 0;
-    std::string_view digits = spec.size() > 7 && spec[6] == ':' ? spec.substr(7) : "";
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
-    if (spec != "random" && (error != std::errc() || end != digits.data() + digits.size()))
-      return badInput(name, "has a bad seed in '" + std::string(spec.substr(0, 64)) + "'", "write random:7");
-    fillRandom(tensor, seed);
-  } else {
-    auto value = parseTensorText(spec.substr(6), dtype);
-    if (!value || !value->shape().empty())
-      return badInput(name, "has a bad constant in '" + std::string(spec.substr(0, 64)) + "'", "write const:1.5");
-    for (int64_t i = 0; i < tensor.numElements(); ++i)
-      std::memcpy(tensor.bytes().data() + i * dtypeBytes(dtype), value->bytes().data(), size_t(dtypeBytes(dtype)));
-  }
-  return tensor;
 }
 
 } // namespace minic

@@ -1,204 +1,200 @@
 #include "minic/Support/HostTensor.h"
 
-#include <array>
-#include <charconv>
-#include <cmath>
+#include "ElementText.h"
+
+#include <algorithm>
+#include <cstring>
 
 namespace minic {
 
-std::string floatText(double value, DType t) {
-  if (std::isnan(value))
-    return "nan";
-  if (std::isinf(value))
-    return value < 0 ? "-inf" : "inf";
-  std::array<char, 64> buffer;
-  std::to_chars_result end{};
-  if (isNarrowFloat(t)) {
-    // to_chars knows no 16-bit floats: the fewest digits that round back to the same value.
-    for (int digits = 1; digits <= 9; ++digits) {
-      end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, digits);
-      double back = 0;
-      std::from_chars(buffer.data(), end.ptr, back);
-      if (roundToDType(back, t) == roundToDType(value, t))
-        break;
-    }
-  } else if (t == DType::F32) {
-    end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), float(value));
-  } else {
-    end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  }
-  std::string text(buffer.data(), end.ptr);
-  if (text.find_first_of(".e") == std::string::npos)
-    text += ".0";
-  return text;
-}
-
-static std::string elementText(const HostTensor &tensor, int64_t i) {
-  double value = tensor.get(i);
-  switch (dtypeClass(tensor.dtype())) {
-  case DTypeClass::Float: {
-    std::string text = floatText(value, tensor.dtype());
-    // Results read better without the point of a whole number.
-    if (text.size() > 2 && text.substr(text.size() - 2) == ".0")
-      text.resize(text.size() - 2);
-    return text;
-  }
-  case DTypeClass::Bool:
-    return value != 0 ? "true" : "false";
-  default:
-    return std::to_string(int64_t(value));
-  }
-}
-
-static void appendAxis(const HostTensor &tensor, size_t axis, int64_t &position, int64_t keep, std::string &text) {
-  const auto &shape = tensor.shape();
-  if (axis == shape.size()) {
-    text += elementText(tensor, position++);
-    return;
-  }
-  int64_t inner = 1;
-  for (size_t a = axis + 1; a < shape.size(); ++a)
-    inner *= shape[a];
-  text += "[";
-  for (int64_t i = 0; i < shape[axis]; ++i) {
-    if (i)
-      text += ", ";
-    if (keep && shape[axis] > 2 * keep && i == keep) {
-      text += "..., ";
-      int64_t skipped = shape[axis] - 2 * keep;
-      position += skipped * inner;
-      i += skipped;
-    }
-    appendAxis(tensor, axis + 1, position, keep, text);
-  }
-  text += "]";
-}
-
-std::string tensorText(const HostTensor &tensor, int64_t limit) {
-  std::string text;
-  int64_t position = 0;
-  if (tensor.numElements() == 0 && tensor.shape().size() > 1)
-    return "[]";
-  appendAxis(tensor, 0, position, limit && tensor.numElements() > limit ? 3 : 0, text);
-  return text;
-}
+//===- Writing -===//
 
 namespace {
 
-constexpr int maxNesting = 64;
+/// Elements shown at each end of an axis that is elided.
+constexpr int64_t keptAtEnds = 3;
 
-/// value := '[' [value {',' value}] ']' | number
+class TensorWriter {
+public:
+  TensorWriter(const HostTensor &tensor, bool elide) : tensor(tensor), shape(tensor.shape()), elide(elide) {
+    strides.assign(shape.size(), 1);
+    for (size_t axis = shape.size(); axis-- > 1;)
+      strides[axis - 1] = strides[axis] * shape[axis];
+  }
+
+  std::string run() {
+    writeAxis(0, 0);
+    return std::move(text);
+  }
+
+private:
+  void writeAxis(size_t axis, int64_t position) {
+    if (axis == shape.size()) {
+      writeElement(position);
+      return;
+    }
+    text += "[";
+    for (int64_t i = 0; i < shape[axis]; ++i) {
+      text += i ? ", " : "";
+      if (elide && i == keptAtEnds && shape[axis] > 2 * keptAtEnds) {
+        text += "..., ";
+        i = shape[axis] - keptAtEnds;
+      }
+      writeAxis(axis + 1, position + i * strides[axis]);
+    }
+    text += "]";
+  }
+
+  void writeElement(int64_t position) {
+    switch (tensor.dtype()) {
+    case DType::I1:
+      text += tensor.get(position) != 0 ? "true" : "false";
+      break;
+    case DType::I32:
+      text += std::to_string(tensor.as<int32_t>()[position]);
+      break;
+    case DType::I64:
+    case DType::Index:
+      text += std::to_string(tensor.as<int64_t>()[position]);
+      break;
+    default:
+      text += floatText(tensor.get(position), tensor.dtype());
+      // Results read better without the point of a whole number.
+      if (text.ends_with(".0"))
+        text.resize(text.size() - 2);
+    }
+  }
+
+  const HostTensor &tensor;
+  const std::vector<int64_t> &shape;
+  std::vector<int64_t> strides;
+  bool elide;
+  std::string text;
+};
+
+} // namespace
+
+std::string tensorText(const HostTensor &tensor, int64_t limit) {
+  // A tensor without elements can still have any number of brackets.
+  constexpr int64_t bracketLimit = 1000;
+  int64_t brackets = 1;
+  for (int64_t dim : tensor.shape())
+    if (dim == 0 || (brackets *= dim) > bracketLimit)
+      break;
+  if (tensor.numElements() == 0 && brackets > bracketLimit)
+    return "[...]";
+  return TensorWriter(tensor, limit && tensor.numElements() > limit).run();
+}
+
+//===- Reading -===//
+
+namespace {
+
+constexpr size_t maxNesting = 64;
+
+/// value := '[' [value {',' value}] ']' | element
 class TensorReader {
 public:
   TensorReader(std::string_view text, DType dtype) : text(text), dtype(dtype) {}
 
   Expected<HostTensor> read() {
-    if (!value(0))
+    if (!readValue(0))
       return error();
     skipSpace();
     if (at != text.size()) {
-      message = "text after the end of the tensor";
+      fail("expected the end of the tensor");
       return error();
     }
     HostTensor tensor(dtype, shape);
-    if (tensor.numElements() != int64_t(numbers.size())) {
-      message = "rows of different lengths";
-      return error();
-    }
-    for (size_t i = 0; i < numbers.size(); ++i)
-      tensor.set(int64_t(i), numbers[i]);
+    std::copy(elements.begin(), elements.end(), tensor.bytes().begin());
     return tensor;
   }
 
 private:
   Diagnostic error() const {
-    return {.code = ErrorCode::BadInput,
-            .message = "the tensor literal is not well formed at character " + std::to_string(at + 1) + ": " + message,
-            .fix = "write e.g. [[1, -2], [0, 1.5]]"};
+    return {.code = tooDeep ? ErrorCode::TooDeep : ErrorCode::BadInput,
+            .message = "bad tensor literal at character " + std::to_string(at + 1) + ": " + message,
+            .fix = tooDeep ? "" : "write for example [[1, -2], [0, 1.5]]"};
   }
-  bool fail(const char *why) {
-    message = why;
+  bool fail(std::string why) {
+    message = std::move(why);
     return false;
   }
   void skipSpace() {
-    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t'))
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t'))
       ++at;
   }
 
-  bool value(size_t depth) {
-    if (depth > maxNesting)
-      return fail("nested too deeply");
+  bool readValue(size_t depth) {
     skipSpace();
-    if (at < text.size() && text[at] == '[')
-      return list(depth);
-    if (leafDepth >= 0 && leafDepth != int(depth))
-      return fail("numbers at different depths");
-    leafDepth = int(depth);
-    return number();
+    bool isList = at < text.size() && text[at] == '[';
+    // The first way down fixes the rank.
+    if (rank >= 0 && isList != (int64_t(depth) < rank))
+      return fail(isList ? "a list where the rows before have an element" : "an element where the rows before have a list");
+    if (isList)
+      return readList(depth);
+    rank = int64_t(depth);
+    return readOne();
   }
 
-  bool list(size_t depth) {
-    ++at;
+  bool readList(size_t depth) {
+    if (depth == maxNesting) {
+      tooDeep = true;
+      return fail("more than " + std::to_string(maxNesting) + " nested lists");
+    }
+    if (shape.size() == depth)
+      shape.push_back(-1);
+    size_t start = at++;
     int64_t count = 0;
     skipSpace();
     if (at < text.size() && text[at] == ']') {
       ++at;
+      if (rank < 0)
+        rank = int64_t(depth) + 1;
+      if (rank != int64_t(depth) + 1)
+        return at = start, fail("an empty list where the rows before have lists");
     } else {
-      while (true) {
-        if (!value(depth + 1))
+      for (char next = ','; next == ','; ++count) {
+        if (!readValue(depth + 1))
           return false;
-        ++count;
         skipSpace();
-        if (at >= text.size())
-          return fail("a ']' is missing");
-        char c = text[at++];
-        if (c == ']')
-          break;
-        if (c != ',')
-          return fail("expected ',' or ']'");
+        next = at < text.size() ? text[at] : '\0';
+        if (next != ',' && next != ']')
+          return fail("expected `,` or `]`");
+        ++at;
       }
     }
-    // Inner lists close first, so the shape is filled from its end.
-    if (shape.size() <= depth)
-      shape.resize(depth + 1, -1);
-    if (shape[depth] >= 0 && shape[depth] != count)
-      return fail("rows of different lengths");
+    if (shape[depth] >= 0 && shape[depth] != count) {
+      at = start;
+      return fail("a row of length " + std::to_string(count) + ", but the rows before have length " + std::to_string(shape[depth]));
+    }
     shape[depth] = count;
     return true;
   }
 
-  bool number() {
-    static constexpr std::pair<std::string_view, double> words[] = {
-        {"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}, {"true", 1}, {"false", 0}};
-    std::string_view rest = text.substr(at);
-    for (auto [word, value] : words)
-      if (rest.substr(0, word.size()) == word) {
-        if (!isFloat(dtype) && !std::isfinite(value))
-          return fail("an integer cannot be nan or inf");
-        numbers.push_back(value);
-        at += word.size();
-        return true;
-      }
-    double value = 0;
-    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (error == std::errc::result_out_of_range)
-      return fail("a number out of range");
-    if (error != std::errc())
+  bool readOne() {
+    std::string_view word = text.substr(at, text.find_first_of(",[] \n\r\t", at) - at);
+    if (word.empty())
       return fail("expected a number");
-    if (!isFloat(dtype) && (value != std::trunc(value) || std::fabs(value) > 0x1p31))
-      return fail("not an integer of this type");
-    numbers.push_back(value);
-    at += size_t(end - rest.data());
+    if (word == "...")
+      return fail("elements are left out; print the tensor with --full");
+    std::byte element[8];
+    if (const char *why = readElement(word, dtype, element))
+      return fail("`" + std::string(word.substr(0, 40)) + (word.size() > 40 ? "..." : "") + "` " + why + " (" +
+                  std::string(dtypeName(dtype)) + ")");
+    elements.insert(elements.end(), element, element + dtypeBytes(dtype));
+    at += word.size();
     return true;
   }
 
   std::string_view text;
   DType dtype;
   size_t at = 0;
-  int leafDepth = -1;
+  int64_t rank = -1;
   std::vector<int64_t> shape;
-  std::vector<double> numbers;
+  std::vector<std::byte> elements;
   std::string message;
+  bool tooDeep = false;
 };
 
 } // namespace

@@ -3,7 +3,7 @@
 
 A room may include its own headers and those of the rooms that it uses, directly or through others; what it uses stands in
 lib/CMakeLists.txt (`minic_room(Name USES minicA minicB)`). LLVM's headers are for lib/CodeGen alone, the CUDA driver's names and the
-dynamic loader for lib/Runtime alone.
+dynamic loader for the Runtime room alone.
 
     check_layers.py ROOT           checks a source tree; exit 1 if it finds a fault
     check_layers.py --self-test    plants faults in a small tree and checks that each is found
@@ -79,9 +79,9 @@ def check(root):
             if not name.startswith("lib/CodeGen/"):
                 for match in LLVM.finditer(text):
                     fault(match, "LLVM's headers are for lib/CodeGen alone")
-            if not name.startswith("lib/Runtime/"):
+            if room != "Runtime":
                 for match in CUDA.finditer(code):
-                    fault(match, f"`{match.group().strip()}`: the CUDA driver and the dynamic loader are for lib/Runtime alone")
+                    fault(match, f"`{match.group().strip()}`: the CUDA driver and the dynamic loader are for Runtime alone")
     return faults
 
 

@@ -26,6 +26,8 @@ public:
   /// Runs `artifact.kernels[kernel]` over the product of `grid` (> 0) CTAs. `grid` holds the axes of the program id.
   virtual Expected<void> launch(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
                                 std::span<const DeviceMemory> buffers, const DimBindings &dims) = 0;
+  /// Fills memory that nothing has written with a pattern that is wrong in every type; it stays undefined.
+  virtual Expected<void> poison(DeviceMemory memory, std::span<const std::byte> pattern) { return copyFromHost(memory, pattern); }
   virtual Expected<void> synchronize() = 0;
 };
 
@@ -68,6 +70,7 @@ private:
   RunOptions options;
   std::vector<DeviceMemory> memory; ///< One per plan buffer.
   std::vector<bool> owned;
+  std::vector<int64_t> bytes;
 };
 
 } // namespace minic

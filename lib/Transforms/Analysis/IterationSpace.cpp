@@ -160,12 +160,45 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
           return true;
     return false;
   };
-  for (const auto &[use, axes] : space.useAxes)
-    if (repeats(axes))
-      return fail("two axes of one value would run in one loop");
-  for (const auto &[value, axes] : space.resultAxes)
-    if (repeats(axes))
-      return fail("two axes of one value would run in one loop");
+  auto anyRepeats = [&] {
+    for (const auto &[use, axes] : space.useAxes)
+      if (repeats(axes))
+        return true;
+    for (const auto &[value, axes] : space.resultAxes)
+      if (repeats(axes))
+        return true;
+    return false;
+  };
+  if (anyRepeats())
+    return fail("two axes of one value would run in one loop");
+
+  // Nothing forces two readers of one tensor, or two reductions of equal extents, into the same loops; but that is where they share what
+  // they read, so they run together unless it would break the rule above (x times its own transpose).
+  auto tryJoin = [&](const AxisList &a, const AxisList &b) {
+    AxisClasses before = classes;
+    for (size_t i = 0; i < a.size(); ++i)
+      classes.join(a[i], b[i]);
+    if (anyRepeats())
+      classes = before;
+  };
+  std::map<const Value *, const AxisList *> firstUse; // Looked up only.
+  for (Operation *op : ops)
+    for (unsigned i = 0; i < op->numOperands(); ++i) {
+      if (space.resultAxes.count(op->operand(i)))
+        continue;
+      const AxisList &axes = space.useAxes[{op, i}];
+      auto [it, isFirst] = firstUse.emplace(op->operand(i), &axes);
+      if (!isFirst)
+        tryJoin(*it->second, axes);
+    }
+  for (const auto &[op, axes] : contractions) {
+    const AxisList &first = contractions.front().second;
+    bool sameExtents = axes.size() == first.size();
+    for (size_t i = 0; sameExtents && i < axes.size(); ++i)
+      sameExtents = classes.extent(axes[i]) == classes.extent(first[i]);
+    if (sameExtents)
+      tryJoin(first, axes);
+  }
 
   // All contractions must be over the same loops, or the nest would need one loop inside another's sweep.
   auto signature = [&](const AxisList &axes) {

@@ -171,15 +171,25 @@ private:
     return result;
   }
 
-  /// Emits, outside all loops, the values without reduced axes that inner values or outputs depend on.
+  /// Emits, outside all loops, the values and loads without reduced axes that inner values or outputs depend on.
   void emitOuter(const std::vector<Value *> &roots) {
+    std::set<Operation *> inner = needed(roots, true);
     std::vector<Value *> start = roots;
-    for (Operation *op : needed(roots, true))
+    for (Operation *op : inner)
       start.insert(start.end(), op->operands().begin(), op->operands().end());
     std::set<Operation *> wanted = needed(start, false);
-    for (Operation *op : ops)
+    for (Operation *op : ops) {
       if (wanted.count(op) && !isReduction(*op))
         emitOp(*op, outer, outerLoads);
+      if (inner.count(op))
+        for (unsigned i = 0; i < op->numOperands(); ++i)
+          if (bufferOf.count(op->operand(i)) && !runsInLoop(space.axesOfUse(op, i)))
+            operandTile(*op, i, outer, outerLoads);
+    }
+  }
+
+  bool runsInLoop(const std::vector<int> &axes) const {
+    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return space.axes()[size_t(axis)].reduced; });
   }
 
   void emitInner(const std::vector<Value *> &roots, Scope &scope, std::map<LoadKey, Value *> &loads) {
@@ -198,8 +208,7 @@ private:
     assert(bufferOf.count(operand) && "an operand that no scope has");
     const std::vector<int> &axes = space.axesOfUse(&op, i);
     // Loads outside the loops serve inside as well, never the other way round.
-    bool insideLoop = std::any_of(axes.begin(), axes.end(), [&](int axis) { return space.axes()[size_t(axis)].reduced; });
-    auto &cache = insideLoop ? loads : outerLoads;
+    auto &cache = runsInLoop(axes) ? loads : outerLoads;
     Value *&tile = cache[{operand, axes}];
     if (!tile)
       tile = emitLoad(operand, axes);

@@ -17,7 +17,7 @@ struct PrinterTest : testing::Test {
     SourceBuffer source("printed.ir", text);
     auto again = parseModule(context, source);
     ASSERT_TRUE(again) << renderDiagnostics(again.errors(), &source);
-    EXPECT_EQ(printModule(**again), text);
+    EXPECT_EQ(printModule(**again, {.locations = false}), text); // What was read has places, what was built has none.
   }
 };
 

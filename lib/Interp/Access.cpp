@@ -1,0 +1,272 @@
+// load and store: which lanes are in bounds, and what becomes of the others.
+#include "Runner.h"
+
+#include <algorithm>
+
+namespace minic::interp {
+
+bool Runner::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, size_t firstIndex, Box &box) {
+  size_t rank = info.extents.size(), axes = info.dims.size();
+  const std::vector<int64_t> &shape = buffer.param->shape;
+  box.lo.assign(rank, 0);
+  box.hi = info.extents;
+  box.stride.assign(rank, 0);
+  std::vector<int64_t> start(axes);
+  for (size_t axis = 0; axis < axes; ++axis) {
+    size_t t = size_t(info.dims[axis]);
+    start[axis] = index(instr.in[firstIndex + axis]);
+    box.stride[t] += buffer.strides[axis];
+    // In bounds are the t with 0 <= start + t < size; where that overflows, none is.
+    int64_t lo, hi;
+    if (__builtin_sub_overflow(int64_t(0), start[axis], &lo) || __builtin_sub_overflow(shape[axis], start[axis], &hi))
+      lo = info.extents[t], hi = 0;
+    box.lo[t] = std::max(box.lo[t], lo);
+    box.hi[t] = std::min(box.hi[t], hi);
+  }
+  // A lane that a checked axis drops is no access at all, so it cannot be one out of bounds.
+  int outside = -1;
+  for (size_t t = 0; t < rank; ++t) {
+    box.whole &= box.lo[t] <= 0 && box.hi[t] >= info.extents[t];
+    if (info.masked[t])
+      box.empty |= box.lo[t] >= box.hi[t];
+    else if (outside < 0 && (box.lo[t] > 0 || box.hi[t] < info.extents[t]))
+      outside = int(t);
+  }
+  if (box.empty)
+    return true;
+  if (outside >= 0) {
+    std::string at;
+    for (size_t axis = 0; axis < axes; ++axis) {
+      int t = info.dims[axis];
+      int64_t lane = box.lo[size_t(t)];
+      if (t == outside)
+        lane = box.lo[size_t(t)] > 0 ? 0 : std::max<int64_t>(box.hi[size_t(t)], 0);
+      int64_t where;
+      if (__builtin_add_overflow(start[axis], lane, &where))
+        where = start[axis];
+      at += (axis ? ", " : "") + std::to_string(where);
+    }
+    return fail(instr, ErrorCode::OutOfBounds,
+                "an access to '" + buffer.param->name + "' at [" + at + "] is outside its shape " + shapeString(buffer.param->dtype, shape));
+  }
+  for (size_t axis = 0; axis < axes; ++axis)
+    box.base += start[axis] * buffer.strides[axis]; // In range: the box holds an element of the buffer, and the lane is a tile away from it.
+  return info.vec <= 1 || checkVector(instr, info, buffer, box);
+}
+
+bool Runner::checkVector(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, const Box &box) {
+  size_t axis = size_t(info.vecAxis);
+  auto refuse = [&](const std::string &why) {
+    return fail(instr, ErrorCode::OutOfBounds,
+                "an access to '" + buffer.param->name + "' moves " + std::to_string(info.vec) + " elements at once, but " + why);
+  };
+  if (box.stride[axis] != 1)
+    return refuse("they are no neighbours in memory");
+  if (box.lo[axis] % info.vec || (box.hi[axis] % info.vec && box.hi[axis] < info.extents[axis]))
+    return refuse("only some of them are in bounds");
+  bool aligned = box.base % info.vec == 0;
+  for (size_t t = 0; t < box.stride.size(); ++t)
+    if (t != axis)
+      aligned &= (box.hi[t] - box.lo[t] > 1 ? box.stride[t] : box.lo[t] * box.stride[t]) % info.vec == 0;
+  return aligned || refuse("their address is not a multiple of that");
+}
+
+/// Rows of a box: `fn(lane, element, count)` with the first lane, its element of the buffer, and how many lanes follow along `axis`.
+template <typename Fn>
+static void forEachRow(std::span<const int64_t> lo, std::span<const int64_t> hi, std::span<const int64_t> laneStride,
+                       std::span<const int64_t> elementStride, int64_t base, size_t axis, Fn &&fn) {
+  size_t rank = lo.size();
+  int64_t lane = 0, element = base;
+  std::vector<int64_t> at(lo.begin(), lo.end());
+  for (size_t t = 0; t < rank; ++t) {
+    lane += lo[t] * laneStride[t];
+    element += lo[t] * elementStride[t];
+  }
+  int64_t count = rank ? hi[axis] - lo[axis] : 1;
+  while (true) {
+    if (!fn(lane, element, count))
+      return;
+    size_t t = rank;
+    while (true) {
+      if (t == 0)
+        return;
+      --t;
+      if (t == axis)
+        continue;
+      ++at[t];
+      lane += laneStride[t];
+      element += elementStride[t];
+      if (at[t] < hi[t])
+        break;
+      lane -= (at[t] - lo[t]) * laneStride[t];
+      element -= (at[t] - lo[t]) * elementStride[t];
+      at[t] = lo[t];
+    }
+  }
+}
+
+/// The axis to run along: the last one that is long.
+static size_t rowAxis(std::span<const int64_t> extents) {
+  for (size_t t = extents.size(); t-- > 0;)
+    if (extents[t] > 1)
+      return t;
+  return extents.empty() ? 0 : extents.size() - 1;
+}
+
+static int64_t lanesOf(std::span<const int64_t> lo, std::span<const int64_t> hi) {
+  int64_t n = 1;
+  for (size_t t = 0; t < lo.size(); ++t)
+    n *= hi[t] - lo[t];
+  return n;
+}
+
+template <int bytes>
+bool Runner::loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, std::byte *out) {
+  LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
+  const std::byte *data = buffer.memory->data.get();
+  const uint8_t *defined = buffer.memory->defined.get();
+  std::vector<int64_t> laneStrides = rowMajorStrides(info.extents);
+  size_t axis = rowAxis(info.extents);
+  int64_t stride = box.stride.empty() ? 1 : box.stride[axis], laneStride = laneStrides.empty() ? 1 : laneStrides[axis];
+  int64_t bad = -1;
+  forEachRow(box.lo, box.hi, laneStrides, box.stride, box.base, axis, [&](int64_t lane, int64_t element, int64_t count) {
+    if (stride == 1 && laneStride == 1 && allDefined(defined, element * bytes, count * bytes)) {
+      std::memcpy(out + lane * bytes, data + element * bytes, size_t(count * bytes));
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t from = element + i * stride;
+        if (!allDefined(defined, from * bytes, bytes)) {
+          bad = from;
+          return false;
+        }
+        std::memcpy(out + (lane + i * laneStride) * bytes, data + from * bytes, bytes);
+      }
+    }
+    if (buffer.read)
+      for (int64_t i = 0; i < count; ++i)
+        std::atomic_ref(buffer.read[element + i * stride]).store(1, std::memory_order_relaxed);
+    return true;
+  });
+  if (bad < 0)
+    return true;
+  return fail(instr, ErrorCode::UndefinedRead,
+              "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) + " is read, and nothing has written it");
+}
+
+bool Runner::load(const Instr &instr) {
+  const AccessInfo &info = std::get<AccessInfo>(instr.info);
+  int bufferIndex = instr.in[0]; // Parameters have the first slots.
+  LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
+  DType dtype = buffer.param->dtype;
+  int64_t count = kernel.elementsOf(instr.out[0]), bytes = dtypeBytes(dtype);
+  Box box;
+  LaneArray result;
+  if (!boxOf(instr, info, buffer, 1, box) || !make(instr, dtype, count, result))
+    return false;
+  if (!box.whole) {
+    std::byte outside[8] = {};
+    if (info.fill)
+      writeScalar(outside, *info.fill, dtype);
+    fillElements(result.data.get(), outside, bytes, count);
+    if (info.absentOutside || !info.fill) {
+      result.makeState(info.absentOutside ? Absent : Undefined);
+      if (!result.state)
+        return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+      std::vector<int64_t> strides = rowMajorStrides(info.extents);
+      size_t axis = rowAxis(info.extents);
+      if (!box.empty)
+        forEachRow(box.lo, box.hi, strides, strides, 0, axis, [&](int64_t lane, int64_t, int64_t n) {
+          for (int64_t i = 0; i < n; ++i)
+            result.state[lane + i * (strides.empty() ? 1 : strides[axis])] = Defined;
+          return true;
+        });
+    }
+  }
+  if (!box.empty) {
+    issued[size_t(bufferIndex)].issuedRead += lanesOf(box.lo, box.hi) * bytes;
+    bool ok = bytes == 1   ? loadRows<1>(instr, info, bufferIndex, box, result.data.get())
+              : bytes == 2 ? loadRows<2>(instr, info, bufferIndex, box, result.data.get())
+              : bytes == 4 ? loadRows<4>(instr, info, bufferIndex, box, result.data.get())
+                           : loadRows<8>(instr, info, bufferIndex, box, result.data.get());
+    if (!ok)
+      return false;
+  }
+  slots[size_t(instr.out[0])].lanes = std::move(result);
+  return true;
+}
+
+template <int bytes>
+bool Runner::storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value) {
+  LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
+  std::byte *data = buffer.memory->data.get();
+  uint8_t *defined = buffer.memory->defined.get();
+  std::vector<int64_t> laneStrides = rowMajorStrides(info.extents);
+  size_t axis = rowAxis(info.extents);
+  int64_t stride = box.stride.empty() ? 1 : box.stride[axis], laneStride = laneStrides.empty() ? 1 : laneStrides[axis];
+  int64_t undefinedAt = -1, stored = 0;
+  std::optional<DoubleStore> mine, others; // The first of each, by element.
+  forEachRow(box.lo, box.hi, laneStrides, box.stride, box.base, axis, [&](int64_t lane, int64_t element, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t from = lane + i * laneStride, to = element + i * stride;
+      if (value.state) {
+        LaneState state = value.stateAt(from);
+        if (state == Absent)
+          continue;
+        if (state == Undefined) {
+          undefinedAt = to;
+          return false;
+        }
+      }
+      int32_t thread = info.threads ? info.threads->writer[size_t(from)] : 0;
+      if (auto twice = claim(buffer.marks.get(), to, StoreMark::of(program, instr.ordinal, thread))) {
+        auto &kept = twice->program == program ? mine : others;
+        twice->buffer = bufferIndex;
+        if (!kept || twice->element < kept->element)
+          kept = twice;
+        continue; // Another program is, or was, writing it.
+      }
+      ++stored;
+      std::memcpy(data + to * bytes, value.data.get() + (value.isSplat() ? 0 : from) * bytes, bytes);
+      std::memset(defined + to * bytes, 1, bytes);
+      if (buffer.written)
+        std::atomic_ref(buffer.written[to]).store(1, std::memory_order_relaxed);
+    }
+    return true;
+  });
+  issued[size_t(bufferIndex)].issuedWritten += stored * bytes;
+  if (others)
+    launch.report(*others); // This program came first, so it goes on: an error of its own would go before.
+  if (mine) {
+    launch.report(*mine);
+    return false;
+  }
+  if (undefinedAt >= 0)
+    return fail(instr, ErrorCode::UndefinedRead,
+                "an undefined lane of " + valueName(instr.op->operand(0)) + " is stored to '" + buffer.param->name + "' at " +
+                    indexText(buffer.param->shape, undefinedAt));
+  return true;
+}
+
+bool Runner::store(const Instr &instr) {
+  const AccessInfo &info = std::get<AccessInfo>(instr.info);
+  int bufferIndex = instr.in[1];
+  LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
+  const LaneArray &value = slots[size_t(instr.in[0])].lanes;
+  Box box;
+  if (!boxOf(instr, info, buffer, 2, box))
+    return false;
+  if (box.empty)
+    return true;
+  switch (dtypeBytes(buffer.param->dtype)) {
+  case 1:
+    return storeRows<1>(instr, info, bufferIndex, box, value);
+  case 2:
+    return storeRows<2>(instr, info, bufferIndex, box, value);
+  case 4:
+    return storeRows<4>(instr, info, bufferIndex, box, value);
+  default:
+    return storeRows<8>(instr, info, bufferIndex, box, value);
+  }
+}
+
+} // namespace minic::interp

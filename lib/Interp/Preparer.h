@@ -1,0 +1,47 @@
+// The maker of a PreparedKernel; its functions are in Prepare.cpp and PrepareContract.cpp.
+#pragma once
+
+#include "Prepare.h"
+
+#include <unordered_map>
+
+namespace minic::interp {
+
+/// A tile of one CTA with more elements than this is a mistake of the text, not a kernel.
+inline constexpr int64_t maxTileElements = int64_t(1) << 28;
+
+class Preparer {
+public:
+  Preparer(const Function &function, const DimBindings &dims) : function(function), dims(dims) {}
+
+  Expected<std::unique_ptr<PreparedKernel>> run();
+
+private:
+  // Every helper returns false after a failure, which is then in `error`.
+  bool fail(ErrorCode code, std::string message, const Operation *op = nullptr);
+  bool evaluate(const DimExpr &expr, int64_t &value, const Operation *op = nullptr);
+  bool evaluate(std::span<const DimExpr> exprs, std::vector<int64_t> &values, const Operation *op = nullptr);
+  bool newSlot(const Value *value, int &slot);
+  bool addParam(const Value &param);
+  bool prepareBlock(const Block &block, Body &body);
+  bool prepareOp(const Operation &op, Instr &instr);
+  bool prepareConstant(const Operation &op, Instr &instr);
+  bool prepareAccess(const Operation &op, Instr &instr, bool store);
+  bool prepareShared(const Operation &op, Instr &instr);
+  bool prepareReduce(const Operation &op, Instr &instr);
+  bool prepareDot(const Operation &op, Instr &instr);
+  bool stepsOf(const Operation &op, ReduceInfo::Axis &axis);
+  void operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
+                    std::vector<int64_t> &packedStrides);
+  const ThreadMap *threadsOf(Type type);
+  void findLastUses(Body &body, std::span<const int> yields);
+  void number(Body &body);
+
+  const Function &function;
+  const DimBindings &dims;
+  std::unique_ptr<PreparedKernel> kernel;
+  std::unordered_map<const Value *, int> slots;
+  std::optional<Diagnostic> error;
+};
+
+} // namespace minic::interp

@@ -1,0 +1,127 @@
+#include "minic/Support/DType.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+using namespace minic;
+
+namespace {
+
+/// The value of a 16-bit float by the definition of the format.
+double valueOf(uint16_t bits, int mantissaBits) {
+  int exponentBits = 15 - mantissaBits, bias = (1 << (exponentBits - 1)) - 1;
+  int exponent = bits >> mantissaBits & ((1 << exponentBits) - 1), mantissa = bits & ((1 << mantissaBits) - 1);
+  double sign = bits & 0x8000 ? -1 : 1;
+  if (exponent == (1 << exponentBits) - 1)
+    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  if (exponent == 0)
+    return sign * std::ldexp(mantissa, 1 - bias - mantissaBits);
+  return sign * std::ldexp(mantissa + (1 << mantissaBits), exponent - bias - mantissaBits);
+}
+
+float fromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+TEST(DType, Table) {
+  EXPECT_EQ(dtypeName(DType::BF16), "bf16");
+  EXPECT_EQ(parseDType("i1"), DType::I1);
+  EXPECT_EQ(parseDType("f8"), std::nullopt);
+  EXPECT_EQ(parseDType(""), std::nullopt);
+  EXPECT_EQ(dtypeBytes(DType::F64), 8);
+  EXPECT_EQ(dtypeBytes(DType::F16), 2);
+  EXPECT_EQ(dtypeBytes(DType::I1), 1);
+  EXPECT_TRUE(isFloat(DType::F16) && isNarrowFloat(DType::BF16));
+  EXPECT_FALSE(isFloat(DType::I32) || isNarrowFloat(DType::F32));
+  EXPECT_EQ((DType::F32 | DType::F16).str(), "f32, f16");
+  EXPECT_TRUE(DTypeSet().empty());
+}
+
+TEST(DType, EveryHalfAndBfloatRoundTrips) {
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    uint16_t bits = uint16_t(i);
+    double half = valueOf(bits, 10), bfloat = valueOf(bits, 7);
+    if (std::isnan(half)) {
+      ASSERT_TRUE(std::isnan(halfToFloat(bits))) << i;
+      ASSERT_TRUE(std::isnan(valueOf(floatToHalf(halfToFloat(bits)), 10))) << i;
+    } else {
+      ASSERT_EQ(halfToFloat(bits), half) << i;
+      ASSERT_EQ(std::signbit(halfToFloat(bits)), std::signbit(half)) << i;
+      ASSERT_EQ(floatToHalf(halfToFloat(bits)), bits) << i;
+      ASSERT_EQ(doubleToHalf(half), bits) << i;
+    }
+    if (std::isnan(bfloat)) {
+      ASSERT_TRUE(std::isnan(bfloatToFloat(bits))) << i;
+      ASSERT_TRUE(std::isnan(valueOf(floatToBfloat(bfloatToFloat(bits)), 7))) << i;
+    } else {
+      ASSERT_EQ(bfloatToFloat(bits), bfloat) << i;
+      ASSERT_EQ(floatToBfloat(bfloatToFloat(bits)), bits) << i;
+      ASSERT_EQ(doubleToBfloat(bfloat), bits) << i;
+    }
+  }
+}
+
+/// Every neighbouring pair: just below, at and just above half-way.
+template <typename Narrow> void checkMidpoints(int mantissaBits, uint16_t infinity, Narrow narrow) {
+  for (uint32_t i = 0; i < infinity; ++i) {
+    double low = valueOf(uint16_t(i), mantissaBits);
+    double high = i + 1 == infinity ? 2 * low - valueOf(uint16_t(i - 1), mantissaBits) : valueOf(uint16_t(i + 1), mantissaBits);
+    double middle = low + (high - low) / 2;
+    uint16_t even = uint16_t(i + (i & 1));
+    ASSERT_EQ(narrow(middle), even) << i;
+    ASSERT_EQ(narrow(-middle), even | 0x8000) << i;
+    ASSERT_EQ(narrow(std::nextafter(middle, 0)), i) << i;
+    ASSERT_EQ(narrow(std::nextafter(middle, HUGE_VAL)), i + 1) << i;
+  }
+}
+
+TEST(DType, TiesGoToEven) {
+  checkMidpoints(10, 0x7c00, doubleToHalf);
+  checkMidpoints(7, 0x7f80, doubleToBfloat);
+}
+
+TEST(DType, BfloatOfSpecialFloats) {
+  auto isNaN = [](uint16_t bits) { return std::isnan(valueOf(bits, 7)); };
+  EXPECT_TRUE(isNaN(floatToBfloat(fromBits(0x7f800001)))); // Cutting bits off gives infinity.
+  EXPECT_TRUE(isNaN(floatToBfloat(fromBits(0x7fffffff)))); // Adding the rounding bias gives -0.
+  EXPECT_TRUE(isNaN(floatToBfloat(fromBits(0xffffffff))));
+  EXPECT_TRUE(isNaN(doubleToBfloat(std::bit_cast<double>(0x7ff0000000000001))));
+  EXPECT_EQ(floatToBfloat(fromBits(0x7f7fffff)), 0x7f80);
+  EXPECT_EQ(floatToBfloat(fromBits(0x3f808000)), 0x3f80);
+  EXPECT_EQ(floatToBfloat(fromBits(0x3f818000)), 0x3f82);
+  EXPECT_EQ(floatToBfloat(-0.0f), 0x8000);
+  EXPECT_EQ(floatToBfloat(fromBits(0xff800000)), 0xff80);
+  EXPECT_EQ(doubleToBfloat(1e300), 0x7f80);
+  EXPECT_EQ(doubleToBfloat(-5e-324), 0x8000);
+}
+
+TEST(DType, HalfOfSpecialFloats) {
+  EXPECT_EQ(floatToHalf(65519.988f), 0x7bff);
+  EXPECT_EQ(floatToHalf(65520.0f), 0x7c00);
+  EXPECT_EQ(floatToHalf(1e6f), 0x7c00);
+  EXPECT_EQ(floatToHalf(-1e6f), 0xfc00);
+  EXPECT_EQ(doubleToHalf(1e300), 0x7c00);
+  EXPECT_TRUE(std::isnan(valueOf(floatToHalf(fromBits(0x7f800001)), 10)));
+  EXPECT_EQ(floatToHalf(0x1p-24f), 0x0001);
+  EXPECT_EQ(floatToHalf(0x1p-25f), 0x0000);
+  EXPECT_EQ(floatToHalf(0x1.000002p-25f), 0x0001);
+  EXPECT_EQ(floatToHalf(-0.0f), 0x8000);
+}
+
+TEST(DType, DoublesRoundOnce) {
+  // 1 + 2^-11 + 2^-40: f32 first would give the tie 1 + 2^-11 and then 1.
+  EXPECT_EQ(doubleToHalf(1 + 0x1p-11 + 0x1p-40), 0x3c01);
+  EXPECT_EQ(doubleToBfloat(1 + 0x1p-8 + 0x1p-40), 0x3f81);
+}
+
+TEST(DType, RoundToDType) {
+  // N-06: 3.1415927 -> bf16 is 3.140625, twice that 6.28125.
+  EXPECT_EQ(roundToDType(3.1415927, DType::BF16) * 2, 6.28125);
+  EXPECT_EQ(roundToDType(0.1, DType::F32), double(0.1f));
+  EXPECT_EQ(roundToDType(0.1, DType::F64), 0.1);
+  EXPECT_EQ(roundToDType(1e39, DType::F32), HUGE_VAL);
+  EXPECT_EQ(roundToDType(2049, DType::F16), 2048);
+}
+
+} // namespace

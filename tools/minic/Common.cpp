@@ -1,0 +1,353 @@
+#include "Common.h"
+
+#include "minic/IR/Printer.h"
+#include "minic/Target/TargetInfo.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace minic::cli {
+
+//===- Messages -===//
+
+static nlohmann::json locationJson(SourceLoc loc) {
+  return loc.isValid() ? nlohmann::json{{"line", loc.line}, {"column", loc.column}} : nlohmann::json(nullptr);
+}
+
+static nlohmann::json toJson(const Diagnostic &diagnostic, const SourceBuffer *source) {
+  nlohmann::json notes = nlohmann::json::array();
+  for (const DiagnosticNote &note : diagnostic.notes)
+    notes.push_back({{"message", note.message}, {"location", locationJson(note.loc)}});
+  return {{"severity", diagnostic.severity == Severity::Error ? "error" : "warning"},
+          {"code", errorCodeName(diagnostic.code)},
+          {"message", diagnostic.message},
+          {"file", source ? nlohmann::json(source->name()) : nlohmann::json(nullptr)},
+          {"location", locationJson(diagnostic.loc)},
+          {"notes", notes},
+          {"fix", diagnostic.fix}};
+}
+
+/// Text of untrusted origin may hold any bytes; JSON is UTF-8.
+static std::string dump(const nlohmann::json &json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+void Messages::note(const std::string &text) const {
+  std::string line = json ? dump({{"severity", "note"}, {"message", text}}) : "note: " + text;
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+void Messages::print(const Diagnostics &list, const SourceBuffer *source) const {
+  if (json) {
+    for (const Diagnostic &diagnostic : list)
+      std::fprintf(stderr, "%s\n", dump(toJson(diagnostic, source)).c_str());
+    return;
+  }
+  bool colour = isatty(STDERR_FILENO) && !std::getenv("NO_COLOR");
+  std::string text = renderDiagnostics(list, source, colour);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+int Messages::fail(const Diagnostics &list, const SourceBuffer *source) const {
+  print(list, source);
+  return exitCodeOf(list);
+}
+
+ExitCode exitCodeOf(const Diagnostics &list) {
+  ExitCode code = Fine;
+  for (const Diagnostic &diagnostic : list) {
+    if (diagnostic.severity != Severity::Error)
+      continue;
+    std::string_view name = errorCodeName(diagnostic.code);
+    bool flag = name.starts_with("E10") || diagnostic.code == ErrorCode::UnknownDim || diagnostic.code == ErrorCode::UnknownPass;
+    code = std::max(code, name.starts_with("E09") ? BadEnvironment : flag ? BadFlags : BadData);
+  }
+  return code;
+}
+
+Diagnostic badFlag(std::string message, std::string fix) {
+  return {.code = ErrorCode::BadFlag, .message = std::move(message), .fix = std::move(fix)};
+}
+
+std::string plural(int64_t count, std::string_view noun) {
+  std::string text = std::to_string(count) + " " + std::string(noun);
+  if (count != 1)
+    text += noun.ends_with("ch") ? "es" : "s";
+  return text;
+}
+
+//===- Files -===//
+
+static Diagnostic fileError(const std::string &path, std::string_view what, int error) {
+  return {.code = ErrorCode::UnreadableFile, .message = std::string(what) + " '" + path + "': " + std::strerror(error)};
+}
+
+Expected<SourceBuffer> readSource(const std::string &path) {
+  bool standardInput = path == "-";
+  std::string name = standardInput ? "<stdin>" : path;
+  std::error_code ignored;
+  if (!standardInput && std::filesystem::is_directory(path, ignored))
+    return fileError(name, "cannot read", EISDIR);
+  std::FILE *file = standardInput ? stdin : std::fopen(path.c_str(), "rb");
+  if (!file)
+    return fileError(name, "cannot read", errno);
+  std::string text;
+  char buffer[1 << 16];
+  while (size_t count = std::fread(buffer, 1, sizeof buffer, file))
+    text.append(buffer, count);
+  int error = std::ferror(file) ? errno : 0;
+  if (!standardInput)
+    std::fclose(file);
+  if (error)
+    return fileError(name, "cannot read", error);
+  return SourceBuffer(std::move(name), std::move(text));
+}
+
+Expected<void> writeOutput(const std::string &path, std::string_view bytes) {
+  std::FILE *file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
+  std::string name = path.empty() ? "<stdout>" : path;
+  if (!file)
+    return fileError(name, "cannot write", errno);
+  bool good = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;
+  int error = errno;
+  if (!path.empty() && std::fclose(file) != 0 && good) {
+    good = false;
+    error = errno;
+  }
+  if (!good)
+    return fileError(name, "cannot write", error);
+  return {};
+}
+
+std::string temporaryName(std::string_view suffix) {
+  const char *folder = std::getenv("TMPDIR");
+  return std::string(folder && *folder ? folder : "/tmp") + "/minic-XXXXXX" + std::string(suffix);
+}
+
+//===- Flags -===//
+
+void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help) {
+  // Without this a list would take the file that follows as well.
+  command.add_option(name, values, help)->type_size(1)->allow_extra_args(false);
+}
+
+void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
+  command.add_option("file", flags.file, "the module; - reads standard input")->required();
+  std::string targets;
+  for (const TargetInfo &target : allTargets())
+    targets += (targets.empty() ? "" : "|") + std::string(target.name);
+  command.add_option("--target", flags.target, targets + " (default: the file's, else " + std::string(defaultTarget) + ")");
+  command.add_option("--numerics", flags.numerics, "exact|default|fast (default: the file's, else default)");
+  addListFlag(command, "--dim", flags.dims, "bind a dim name, e.g. --dim M=4096; may stand several times");
+  if (set & WithMode)
+    command.add_option("--mode", flags.mode, "fused|eager: one kernel per fusion region, or per op");
+  if (set & WithGraph)
+    command.add_option("--graph", flags.graph, "which graph or plan of the file");
+  if (set & WithJson)
+    command.add_flag("--json", flags.json, "results and messages as JSON");
+}
+
+Expected<std::pair<std::string, std::string>> splitPair(std::string_view flag, std::string_view text) {
+  size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos || equals + 1 == text.size())
+    return badFlag(std::string(flag) + " takes NAME=VALUE, not '" + std::string(text) + "'");
+  return std::pair(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
+}
+
+static std::optional<Diagnostic> checkWord(std::string_view flag, const std::string &word, std::vector<std::string> words) {
+  if (word.empty() || std::find(words.begin(), words.end(), word) != words.end())
+    return std::nullopt;
+  std::string list, near = didYouMean(word, words);
+  for (const std::string &other : words)
+    list += (list.empty() ? "" : ", ") + other;
+  return badFlag("unknown " + std::string(flag) + " '" + word + "'",
+                 (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ") + list);
+}
+
+Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
+  std::vector<std::string> targets;
+  for (const TargetInfo &target : allTargets())
+    targets.emplace_back(target.name);
+  if (auto error = checkWord("target", flags.target, targets))
+    return *error;
+  if (auto error = checkWord("numerics", flags.numerics, {"exact", "default", "fast"}))
+    return *error;
+  if (auto error = checkWord("mode", flags.mode, {"fused", "eager"}))
+    return *error;
+  CompileOptions options;
+  options.target = flags.target;
+  options.numerics = flags.numerics;
+  options.eager = flags.mode == "eager";
+  options.graph = flags.graph;
+  for (const std::string &dim : flags.dims) {
+    auto pair = splitPair("--dim", dim);
+    if (!pair)
+      return pair.takeErrors();
+    const auto &[name, text] = *pair;
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > INT32_MAX)
+      return badFlag("--dim " + name + " takes a number from 0 to 2147483647, not '" + text + "'");
+    auto [entry, fresh] = options.dims.emplace(name, value);
+    if (!fresh && entry->second != value)
+      return badFlag("--dim " + name + " is given as " + std::to_string(entry->second) + " and as " + text);
+  }
+  return options;
+}
+
+void addPassFlags(CLI::App &command, PassFlags &flags) {
+  addListFlag(command, "--print-before", flags.printBefore, "print the module before a pass, or before `all`, on stderr");
+  addListFlag(command, "--print-after", flags.printAfter, "print the module after a pass, or after `all`, on stderr");
+  command.add_flag("--time-passes", flags.time, "print the time of each pass on stderr");
+}
+
+static std::optional<Diagnostic> checkPassNames(std::string_view flag, const std::vector<std::string> &names) {
+  std::vector<std::string> known = {"all"};
+  for (const Pass &pass : allPasses())
+    known.emplace_back(pass.name);
+  for (const std::string &name : names)
+    if (auto error = checkWord("pass", name, known)) {
+      error->message += " in " + std::string(flag);
+      return error;
+    }
+  return std::nullopt;
+}
+
+/// A hook that prints the module if the pass is among `names`.
+static std::function<void(const Pass &, Module &)> printer(std::string when, std::vector<std::string> names) {
+  if (names.empty())
+    return nullptr;
+  return [when = std::move(when), names = std::move(names)](const Pass &pass, Module &module) {
+    if (std::none_of(names.begin(), names.end(), [&](const std::string &name) { return name == "all" || name == pass.name; }))
+      return;
+    std::string text = printModule(module);
+    std::fprintf(stderr, "// ----- %s %s -----\n%s", when.c_str(), std::string(pass.name).c_str(), text.c_str());
+  };
+}
+
+Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, std::vector<PassTiming> &timings) {
+  if (auto error = checkPassNames("--print-before", flags.printBefore))
+    return *error;
+  if (auto error = checkPassNames("--print-after", flags.printAfter))
+    return *error;
+  options.beforePass = printer("before", flags.printBefore);
+  options.afterPass = printer("after", flags.printAfter);
+  if (flags.time)
+    options.timings = &timings;
+  return {};
+}
+
+void printTimings(const std::vector<PassTiming> &timings) {
+  double total = 0;
+  for (const PassTiming &timing : timings) {
+    std::fprintf(stderr, "%9.3f ms  %s\n", timing.milliseconds, timing.name.c_str());
+    total += timing.milliseconds;
+  }
+  std::fprintf(stderr, "%9.3f ms  all passes\n", total);
+}
+
+//===- Modules -===//
+
+Expected<void> load(LoadedModule &loaded, const CompileOptions &options, const Messages &messages) {
+  Diagnostics warnings;
+  auto module = loadModule(loaded.context, loaded.source, options, &warnings);
+  if (!module)
+    return module.takeErrors();
+  messages.print(warnings, &loaded.source);
+  loaded.module = std::move(*module);
+  return {};
+}
+
+/// The function called `name`, or, if that is empty, the only one that `wanted` accepts; null if there is none of that kind.
+static Expected<Function *> pick(Module &module, const std::string &name, std::string_view what,
+                                 const std::function<bool(const Function &)> &wanted) {
+  std::vector<Function *> found;
+  std::vector<std::string> names;
+  for (Function *function : module.functions())
+    if (wanted(*function)) {
+      found.push_back(function);
+      names.push_back(function->name);
+    }
+  std::string list;
+  for (const std::string &other : names)
+    list += (list.empty() ? "" : ", ") + other;
+  if (!name.empty()) {
+    for (Function *function : found)
+      if (function->name == name)
+        return function;
+    std::string near = didYouMean(name, names);
+    return badFlag("--graph=" + name + ": the file has no " + std::string(what) + " of this name",
+                   !near.empty() ? "did you mean " + near + "?" : list.empty() ? "" : "its names are " + list);
+  }
+  if (found.size() > 1)
+    return Diagnostic{.code = ErrorCode::UnknownFunction,
+                      .message = "the file has several functions that could be meant: " + list,
+                      .fix = "pick one with --graph=NAME"};
+  return found.empty() ? nullptr : found[0];
+}
+
+static Diagnostic nothing(std::string_view what) {
+  return {.code = ErrorCode::NothingToCompile, .message = "the file has no " + std::string(what), .fix = "write a `graph @name(...)`"};
+}
+
+Expected<Function *> chooseFunction(Module &module, const std::string &name) {
+  if (!name.empty())
+    return pick(module, name, "graph or plan", [](const Function &function) { return function.kind != FunctionKind::Kernel; });
+  auto plan = pick(module, name, "plan", [](const Function &function) { return function.kind == FunctionKind::Plan; });
+  if (!plan || *plan)
+    return plan;
+  auto graph = pick(module, name, "graph", [](const Function &function) { return function.kind == FunctionKind::Graph; });
+  if (graph && !*graph)
+    return nothing("graph and no plan");
+  return graph;
+}
+
+Expected<Function *> chooseGraph(Module &module, const std::string &name) {
+  auto graph = pick(module, name, "graph", [](const Function &function) { return function.kind == FunctionKind::Graph; });
+  if (graph && !*graph)
+    return nothing("graph");
+  return graph;
+}
+
+Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command) {
+  std::string missing, flags;
+  for (const std::string &name : names)
+    if (!dims.contains(name)) {
+      missing += (missing.empty() ? "" : ", ") + name;
+      flags += " --dim " + name + "=64";
+    }
+  if (missing.empty())
+    return {};
+  return Diagnostic{
+      .code = ErrorCode::UnboundDim, .message = "no value is given for dim " + missing, .fix = "for example: " + command + flags};
+}
+
+void addReproducer(Diagnostics &errors, const SourceBuffer &source, const CompileOptions &options, Stage stage) {
+  auto failed = std::find_if(errors.begin(), errors.end(), [](const Diagnostic &d) { return d.code == ErrorCode::PassFailed; });
+  if (failed == errors.end())
+    return;
+  Context context;
+  auto module = loadModule(context, source, options);
+  std::string input, pass;
+  CompileOptions again = options;
+  again.passes = {};
+  again.passes.beforePass = [&](const Pass &next, Module &) { pass = next.name; };
+  if (!module || lowerTo(**module, std::min(stage, Stage::Plan), again, &input) || input.empty())
+    return;
+  std::string path = temporaryName(".ir");
+  int descriptor = mkstemps(path.data(), 3);
+  if (descriptor < 0)
+    return;
+  close(descriptor);
+  if (writeOutput(path, input))
+    failed->note("to see it again: minic opt " + path + " --passes=" + pass + (options.eager ? " --mode=eager" : ""));
+}
+
+} // namespace minic::cli

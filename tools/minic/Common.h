@@ -1,0 +1,108 @@
+// What the sub-commands share: flags, reading and writing, messages, exit codes.
+#pragma once
+
+#include "minic/Compiler/Compiler.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace minic::cli {
+
+/// 0 fine, 1 anything wrong in files or tensors, 2 flags, 3 device or environment.
+enum ExitCode : int { Fine = 0, BadData = 1, BadFlags = 2, BadEnvironment = 3 };
+
+/// What the user asked for, once the command line is parsed.
+using Action = std::function<int()>;
+/// Each adds one sub-command that sets `chosen` if it is the one.
+void addCompile(CLI::App &app, Action &chosen);
+void addRun(CLI::App &app, Action &chosen);
+void addCompare(CLI::App &app, Action &chosen);
+void addCost(CLI::App &app, Action &chosen);
+void addOpt(CLI::App &app, Action &chosen);
+void addDoc(CLI::App &app, Action &chosen);
+
+//===- Messages -===//
+
+/// Where messages go: text on stderr, or one JSON object a line with --json.
+class Messages {
+public:
+  explicit Messages(bool json = false) : json(json) {}
+  void note(const std::string &text) const;
+  void print(const Diagnostics &list, const SourceBuffer *source = nullptr) const;
+  /// Prints and gives the exit code that the findings ask for.
+  int fail(const Diagnostics &list, const SourceBuffer *source = nullptr) const;
+
+private:
+  bool json;
+};
+/// The exit code for errors that no flag is to blame for but those that say so.
+ExitCode exitCodeOf(const Diagnostics &list);
+Diagnostic badFlag(std::string message, std::string fix = {});
+/// `1 launch`, `5 launches`.
+std::string plural(int64_t count, std::string_view noun);
+
+//===- Files -===//
+
+/// Reads a file, or standard input for `-`.
+Expected<SourceBuffer> readSource(const std::string &path);
+/// Writes to a file, or to standard output if `path` is empty.
+Expected<void> writeOutput(const std::string &path, std::string_view bytes);
+
+/// A pattern for mkdtemp and mkstemps in the folder for temporary files.
+std::string temporaryName(std::string_view suffix);
+
+//===- Flags -===//
+
+/// Flags of every sub-command that takes a module.
+struct ModuleFlags {
+  std::string file, graph, target, numerics, mode;
+  std::vector<std::string> dims;
+  bool json = false;
+};
+enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4 };
+void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
+/// A flag that may stand several times, one value each.
+void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
+Expected<CompileOptions> compileOptions(const ModuleFlags &flags);
+/// `KEY=VALUE`.
+Expected<std::pair<std::string, std::string>> splitPair(std::string_view flag, std::string_view text);
+
+/// Flags that watch the passes.
+struct PassFlags {
+  std::vector<std::string> printBefore, printAfter;
+  bool time = false;
+};
+void addPassFlags(CLI::App &command, PassFlags &flags);
+/// Sets the hooks of `options`; what they print goes to stderr. `timings` must outlive the run.
+Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, std::vector<PassTiming> &timings);
+void printTimings(const std::vector<PassTiming> &timings);
+
+//===- Modules -===//
+
+/// A module together with what it needs.
+struct LoadedModule {
+  SourceBuffer source;
+  Context context;
+  std::unique_ptr<Module> module;
+  explicit LoadedModule(SourceBuffer source) : source(std::move(source)) {}
+};
+/// Loads and verifies; prints warnings. `loaded.source` is set before.
+Expected<void> load(LoadedModule &loaded, const CompileOptions &options, const Messages &messages);
+
+/// The function to run: by name, else the only plan, else the only graph.
+Expected<Function *> chooseFunction(Module &module, const std::string &name);
+/// The function to model or compare: by name, else the only graph.
+Expected<Function *> chooseGraph(Module &module, const std::string &name);
+Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command);
+
+/// If `errors` say that a pass failed: runs the pipeline once more, writes the IR from before the pass to a file, and adds a note with
+/// the command that reproduces the failure.
+void addReproducer(Diagnostics &errors, const SourceBuffer &source, const CompileOptions &options, Stage stage);
+
+} // namespace minic::cli

@@ -1,0 +1,81 @@
+// minic cost: the bytes that a graph must move, eager and fused.
+#include "Model.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+
+namespace minic::cli {
+namespace {
+
+nlohmann::json toJson(const TrafficModel &model) {
+  nlohmann::json ops = nlohmann::json::array();
+  for (const OpTraffic &op : model.ops)
+    ops.push_back({{"name", op.name}, {"bytes", op.bytes}});
+  return {{"bytes", model.bytes}, {"launches", model.launches}, {"ops", ops}};
+}
+
+std::string text(const TrafficModel &eager, const TrafficModel &fused, double ratio) {
+  char line[64];
+  std::snprintf(line, sizeof line, "ratio: %.3f\n", ratio);
+  std::string out = "eager: " + std::to_string(eager.bytes) + " B, " + plural(eager.launches, "launch") + "\n" +
+                    "fused: " + std::to_string(fused.bytes) + " B, " + plural(fused.launches, "launch") + "\n" + line;
+  size_t width = 0;
+  for (const TrafficModel *model : {&eager, &fused})
+    for (const OpTraffic &op : model->ops)
+      width = std::max(width, std::to_string(op.bytes).size());
+  for (const auto &[title, model] : {std::pair("eager", &eager), std::pair("fused", &fused)}) {
+    out += "\n" + std::string(title) + ", by launch:\n";
+    for (const OpTraffic &op : model->ops) {
+      std::string bytes = std::to_string(op.bytes);
+      out += "  " + std::string(width - bytes.size(), ' ') + bytes + " B  " + op.name + "\n";
+    }
+  }
+  return out;
+}
+
+int cost(const ModuleFlags &flags) {
+  Messages messages(flags.json);
+  auto options = compileOptions(flags);
+  if (!options)
+    return messages.fail(options.errors());
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  LoadedModule loaded(std::move(*source));
+  if (auto done = load(loaded, *options, messages); !done)
+    return messages.fail(done.errors(), &loaded.source);
+  auto graph = chooseGraph(*loaded.module, flags.graph);
+  if (!graph)
+    return messages.fail(graph.errors(), &loaded.source);
+  if (auto bound = requireDims((*graph)->dimNames(), options->dims, "minic cost " + flags.file); !bound)
+    return messages.fail(bound.errors());
+
+  auto model = modelGraph(loaded.source, *options, (*graph)->name, options->dims);
+  if (!model)
+    return messages.fail(model.errors(), &loaded.source);
+
+  double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
+  std::string out;
+  if (flags.json)
+    out = nlohmann::json{{"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)}, {"ratio", ratio}}
+              .dump() +
+          "\n";
+  else
+    out = text(model->eager, model->fused, ratio);
+  if (auto written = writeOutput({}, out); !written)
+    return messages.fail(written.errors());
+  return Fine;
+}
+
+} // namespace
+
+void addCost(CLI::App &app, Action &chosen) {
+  auto flags = std::make_shared<ModuleFlags>();
+  CLI::App *command = app.add_subcommand("cost", "Count the bytes that a graph must move, eager and fused");
+  addModuleFlags(*command, *flags, WithGraph | WithJson);
+  command->callback([flags, &chosen] { chosen = [flags] { return cost(*flags); }; });
+}
+
+} // namespace minic::cli

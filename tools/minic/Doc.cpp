@@ -1,0 +1,154 @@
+// minic doc: reference pages as Markdown, written from the tables that the compiler itself works from.
+#include "Common.h"
+
+#include "minic/IR/OpKind.h"
+
+#include <CLI/CLI.hpp>
+
+namespace minic::cli {
+namespace {
+
+std::string levelNames(LevelSet levels) {
+  if (levels == anyLevel)
+    return "all";
+  std::string list;
+  for (unsigned level = 0; level <= unsigned(Level::Plan); ++level)
+    if (levels & levelBit(level))
+      list += (list.empty() ? "" : ", ") + std::string(levelName(Level(level)));
+  return list;
+}
+
+std::string code(std::string_view text) { return "`" + std::string(text) + "`"; }
+
+/// What an attribute's value looks like.
+std::string_view attrKindText(AttrKind kind) {
+  switch (kind) {
+  case AttrKind::Value:
+    return "numbers";
+  case AttrKind::Number:
+    return "a number";
+  case AttrKind::Int:
+    return "an integer";
+  case AttrKind::Ints:
+    return "a list of integers";
+  case AttrKind::Dim:
+    return "a size";
+  case AttrKind::Dims:
+    return "a list of sizes";
+  case AttrKind::Word:
+    return "a word";
+  case AttrKind::Symbol:
+    return "`@function`";
+  case AttrKind::Schedule:
+    return "a schedule";
+  case AttrKind::Numbers:
+    return "a list of numbers";
+  }
+  return "";
+}
+
+std::string attrText(const AttrSpec &attr) {
+  std::string text = code(attr.name) + " (" + std::string(attrKindText(attr.kind));
+  for (size_t i = 0; i < attr.words.size(); ++i)
+    text += (i ? ", " : ": ") + code(attr.words[i]);
+  text += attr.required ? ")" : "; optional)";
+  if (!attr.prose.empty())
+    text += ": " + std::string(attr.prose);
+  return text;
+}
+
+/// `%r = compare word %lhs, %rhs, axis = ... { ... } : type`.
+std::string syntax(const OpInfo &op) {
+  std::string text = op.numResults == 0 ? "" : op.numResults == 1 ? "%r = " : "%r, ... = ";
+  text += op.name;
+  if (op.word)
+    text += op.word->required ? " " + std::string(op.word->name) : " [" + std::string(op.word->name) + "]";
+  std::string separator = " ";
+  std::string_view operands = op.operands;
+  while (!operands.empty()) {
+    size_t end = std::min(operands.find(','), operands.size());
+    std::string_view operand = operands.substr(0, end);
+    operand.remove_prefix(std::min(operand.find_first_not_of(' '), operand.size()));
+    text += separator + "%" + std::string(operand);
+    separator = ", ";
+    operands.remove_prefix(std::min(end + 1, operands.size()));
+  }
+  for (const AttrSpec &attr : op.attrs)
+    text += (attr.required ? separator : " [" + separator) + std::string(attr.name) + " = ..." + (attr.required ? "" : "]");
+  if (op.maxRegions)
+    text += op.minRegions ? " { ... }" : " [{ ... }]";
+  if (op.numResults != 0)
+    text += " : type";
+  return text;
+}
+
+std::string opPage() {
+  std::string out = "# Operations\n\nWritten by `minic doc ops` from the op tables; do not edit.\n\n"
+                    "An element-wise op works on scalars, tensors and tiles alike, lane by lane. Levels: graph, fused, tile, masked, "
+                    "machine; plan for the launches between kernels.\n";
+  for (const OpInfo &op : allOps()) {
+    out += "\n## " + std::string(op.name) + "\n\n" + std::string(op.prose) + "\n\n    " + syntax(op) + "\n\n";
+    if (op.word)
+      out += "- Word: " + attrText(*op.word) + "\n";
+    for (const AttrSpec &attr : op.attrs)
+      out += "- Attribute: " + attrText(attr) + "\n";
+    out += "- Levels: " + levelNames(op.levels) + "\n";
+    if (!op.dtypes.empty())
+      out += "- Element types: " + op.dtypes.str() + "\n";
+    if (op.elementwise)
+      out += "- Element-wise" + std::string(op.commutative ? ", commutative" : "") + "\n";
+    if (op.expands)
+      out += "- Written in `Math.ir` over primitive operations\n";
+    if (!op.source.empty())
+      out += "- Source: " + std::string(op.source) + "\n";
+  }
+  return out;
+}
+
+std::string passPage() {
+  std::string out = "# Passes\n\nWritten by `minic doc passes` from `Passes.def` and the pipeline; do not edit.\n\n"
+                    "| pass | runs on | gives | what it does |\n|---|---|---|---|\n";
+  for (const Pass &pass : allPasses())
+    out += "| " + code(pass.name) + " | " + levelNames(pass.levels) + " | " + (pass.to ? std::string(levelName(*pass.to)) : "the same") +
+           " | " + std::string(pass.summary) + " |\n";
+  out += "\n## The pipeline\n\nAs far as the stage that is asked for:\n\n";
+  int number = 1;
+  for (const PassStep &step : buildPipeline(Stage::Plan))
+    out += std::to_string(number++) + ". " + code(step.pass->name) + " on " + std::string(levelName(step.level)) + "\n";
+  return out;
+}
+
+std::string errorPage() {
+  std::string out = "# Errors\n\nWritten by `minic doc errors` from `Errors.def`; do not edit.\n\n| code | name | what it means |\n|---|---|---|\n";
+  static constexpr std::string_view names[] = {
+#define MINIC_ERROR(id, code, summary) #id,
+#include "minic/Support/Errors.def"
+#undef MINIC_ERROR
+  };
+  for (ErrorCode error : allErrorCodes())
+    out += "| " + std::string(errorCodeName(error)) + " | " + std::string(names[size_t(error)]) + " | " +
+           std::string(errorCodeSummary(error)) + " |\n";
+  return out;
+}
+
+int doc(const std::string &page) {
+  Messages messages;
+  if (page != "ops" && page != "passes" && page != "errors") {
+    std::string near = didYouMean(page, {"ops", "passes", "errors"});
+    return messages.fail({badFlag("unknown page '" + page + "'",
+                                  (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ops, passes, errors"))});
+  }
+  auto written = writeOutput({}, page == "ops" ? opPage() : page == "passes" ? passPage() : errorPage());
+  return written ? Fine : messages.fail(written.errors());
+}
+
+} // namespace
+
+void addDoc(CLI::App &app, Action &chosen) {
+  auto page = std::make_shared<std::string>();
+  CLI::App *command = app.add_subcommand("doc", "Write a reference page as Markdown");
+  command->add_option("page", *page, "ops|passes|errors")->required();
+  command->callback([page, &chosen] { chosen = [page] { return doc(*page); }; });
+}
+
+} // namespace minic::cli

@@ -1,0 +1,31 @@
+#include "Model.h"
+
+namespace minic::cli {
+
+Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name, const DimBindings &dims) {
+  Context context;
+  auto module = loadModule(context, source, options);
+  if (!module)
+    return module.takeErrors();
+  Model model;
+  auto eager = eagerTraffic(*(*module)->find(name), dims);
+  if (!eager)
+    return eager.takeErrors();
+  auto flops = matmulFlops(*(*module)->find(name), dims);
+  if (!flops)
+    return flops.takeErrors();
+
+  CompileOptions fusing = options;
+  fusing.eager = false;
+  fusing.passes = {};
+  if (auto lowered = lowerTo(**module, Stage::Fused, fusing); !lowered) {
+    addReproducer(lowered.errors(), source, fusing, Stage::Fused);
+    return lowered.takeErrors();
+  }
+  auto fused = fusedTraffic(*(*module)->find(name), dims);
+  if (!fused)
+    return fused.takeErrors();
+  return Model{std::move(*eager), std::move(*fused), *flops};
+}
+
+} // namespace minic::cli

@@ -1,0 +1,17 @@
+// The modelled traffic of a graph, for `cost` and `compare`.
+#pragma once
+
+#include "Common.h"
+
+#include "minic/Transforms/Analysis/Traffic.h"
+
+namespace minic::cli {
+
+struct Model {
+  TrafficModel eager, fused;
+  int64_t flops = 0; ///< Of matmuls.
+};
+/// For the graph `name` of `source`, all of whose names `dims` binds.
+Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name, const DimBindings &dims);
+
+} // namespace minic::cli

@@ -1,0 +1,93 @@
+// minic opt: a list of passes over a module; none: parse, verify, print.
+#include "Common.h"
+
+#include "minic/IR/Printer.h"
+
+#include <CLI/CLI.hpp>
+
+namespace minic::cli {
+namespace {
+
+struct Flags : ModuleFlags {
+  std::string list, output;
+  PassFlags passes;
+};
+
+/// Reads `a,b{k=v}`. A pass runs on the functions of every level that it takes, highest level first.
+Expected<std::vector<PassStep>> parsePasses(std::string_view text) {
+  std::vector<std::string> known;
+  for (const Pass &pass : allPasses())
+    known.emplace_back(pass.name);
+  std::vector<PassStep> steps;
+  while (!text.empty()) {
+    size_t end = text.find_first_of(",{");
+    std::string name(text.substr(0, end));
+    const Pass *pass = findPass(name);
+    if (!pass) {
+      std::string near = didYouMean(name, known);
+      return Diagnostic{.code = ErrorCode::UnknownPass,
+                        .message = "unknown pass '" + name + "' in --passes",
+                        .fix = near.empty() ? "see minic doc passes" : "did you mean " + near + "?"};
+    }
+    if (end != std::string_view::npos && text[end] == '{')
+      return badFlag("pass " + name + " takes no options", "write --passes=" + name);
+    for (unsigned level = 0; level <= unsigned(Level::Plan); ++level)
+      if (pass->levels & levelBit(level))
+        steps.push_back({pass, Level(level)});
+    if (end == std::string_view::npos)
+      break;
+    text.remove_prefix(end + 1);
+    if (text.empty())
+      return badFlag("--passes ends with a comma");
+  }
+  return steps;
+}
+
+int opt(const Flags &flags) {
+  Messages messages(flags.json);
+  auto options = compileOptions(flags);
+  if (!options)
+    return messages.fail(options.errors());
+  auto steps = parsePasses(flags.list);
+  if (!steps)
+    return messages.fail(steps.errors());
+  std::vector<PassTiming> timings;
+  if (auto watched = watchPasses(flags.passes, options->passes, timings); !watched)
+    return messages.fail(watched.errors());
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  LoadedModule loaded(std::move(*source));
+  if (auto done = load(loaded, *options, messages); !done)
+    return messages.fail(done.errors(), &loaded.source);
+  // Binds dims and lowers nothing.
+  if (auto bound = lowerTo(*loaded.module, Stage::Graph, *options); !bound)
+    return messages.fail(bound.errors(), &loaded.source);
+  auto target = findTarget(loaded.module->target);
+  if (!target)
+    return messages.fail(target.errors(), &loaded.source);
+  PassContext context{*loaded.module, **target, options->eager};
+  options->passes.hooks = levelHooks();
+  auto done = runPasses(*loaded.module, *steps, context, options->passes);
+  if (flags.passes.time)
+    printTimings(timings);
+  if (!done)
+    return messages.fail(done.errors(), &loaded.source);
+  if (auto written = writeOutput(flags.output, printModule(*loaded.module)); !written)
+    return messages.fail(written.errors());
+  return Fine;
+}
+
+} // namespace
+
+void addOpt(CLI::App &app, Action &chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("opt", "Run single passes; without any: parse, verify, print");
+  addModuleFlags(*command, *flags, WithMode | WithJson);
+  command->add_option("--passes", flags->list, "passes in order, e.g. canonicalize,cse,fuse (see minic doc passes)");
+  command->add_option("-o", flags->output, "write to this file instead of standard output");
+  addPassFlags(*command, flags->passes);
+  command->callback([flags, &chosen] { chosen = [flags] { return opt(*flags); }; });
+}
+
+} // namespace minic::cli

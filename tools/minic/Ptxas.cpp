@@ -1,0 +1,107 @@
+#include "Ptxas.h"
+
+#include "Common.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace minic::cli {
+namespace {
+
+constexpr const char *toolkitFolder = "/usr/local/cuda/bin";
+
+/// A folder that nobody else can write to, removed at the end.
+class PrivateFolder {
+public:
+  PrivateFolder() {
+    std::string name = temporaryName("");
+    good = mkdtemp(name.data()) != nullptr;
+    path = name;
+  }
+  ~PrivateFolder() {
+    std::error_code ignored;
+    if (good)
+      std::filesystem::remove_all(path, ignored);
+  }
+  PrivateFolder(const PrivateFolder &) = delete;
+  PrivateFolder &operator=(const PrivateFolder &) = delete;
+  bool isGood() const { return good; }
+  std::string file(const char *name) const { return (path / name).string(); }
+
+private:
+  std::filesystem::path path;
+  bool good;
+};
+
+Expected<std::string> findPtxas() {
+  const char *variable = std::getenv("PATH");
+  std::string folders = std::string(variable ? variable : "") + ":" + toolkitFolder;
+  for (size_t start = 0, end; start <= folders.size(); start = end + 1) {
+    end = std::min(folders.find(':', start), folders.size());
+    std::string candidate = folders.substr(start, end - start) + "/ptxas";
+    if (end > start && access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return Diagnostic{.code = ErrorCode::MissingTool,
+                    .message = "ptxas is not installed; looked in the folders of PATH and in " + std::string(toolkitFolder),
+                    .fix = "install the CUDA toolkit, or use --emit=ptx"};
+}
+
+/// Runs a program with its words in `log`; its exit status, or -1 if it could not be run or was killed.
+int runProgram(std::vector<std::string> words, const std::string &log) {
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0)
+    return -1;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+} // namespace
+
+Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
+  auto ptxas = findPtxas();
+  if (!ptxas)
+    return ptxas;
+  PrivateFolder folder;
+  if (!folder.isGood())
+    return Diagnostic{.code = ErrorCode::UnreadableFile, .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
+                      .fix = "set TMPDIR to a folder that can be written to"};
+  std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
+  if (auto written = writeOutput(input, ptx); !written)
+    return written.takeErrors();
+  int status = runProgram({*ptxas, "-arch=" + target, "-o", output, input}, log);
+  if (status != 0) {
+    Diagnostic error{.code = ErrorCode::BackendFailed, .message = *ptxas + " refused the PTX for " + target};
+    if (auto words = readSource(log))
+      error.note(std::string(words->text()));
+    return error;
+  }
+  auto cubin = readSource(output);
+  if (!cubin)
+    return cubin.takeErrors();
+  return std::string(cubin->text());
+}
+
+} // namespace minic::cli

@@ -1,0 +1,119 @@
+// minic run: a graph or plan on given inputs.
+#include "Execution.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace minic::cli {
+namespace {
+
+struct Flags : ExecutionFlags {
+  std::vector<std::string> outputs;
+  bool full = false;
+};
+
+/// All elements in row-major order; numbers that JSON lacks as words.
+nlohmann::json elements(const HostTensor &tensor) {
+  nlohmann::json list = nlohmann::json::array();
+  for (int64_t i = 0; i < tensor.numElements(); ++i) {
+    double value = tensor.get(i);
+    if (!isFloat(tensor.dtype()))
+      list.push_back(int64_t(value));
+    else if (std::isfinite(value))
+      list.push_back(std::stod(floatText(value, tensor.dtype())));
+    else
+      list.push_back(floatText(value, tensor.dtype()));
+  }
+  return list;
+}
+
+Expected<std::string> writeResults(const Flags &flags, const Signature &signature, const std::vector<HostTensor> &results,
+                                   const std::map<std::string, std::string> &files, const std::string &device) {
+  std::string text;
+  nlohmann::json list = nlohmann::json::array();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string &name = signature.results[i];
+    const HostTensor &tensor = results[i];
+    nlohmann::json entry = {{"name", name}, {"dtype", dtypeName(tensor.dtype())}, {"shape", tensor.shape()}};
+    if (auto file = files.find(name); file != files.end()) {
+      if (auto written = writeNpy(file->second, tensor); !written)
+        return written.takeErrors();
+      entry["file"] = file->second;
+    } else if (flags.json) {
+      entry["data"] = elements(tensor);
+    } else {
+      text += name + ": tensor<" + shapeString(tensor.dtype(), tensor.shape()) + "> = " + tensorText(tensor, flags.full ? 0 : 1000) + "\n";
+    }
+    list.push_back(std::move(entry));
+  }
+  return flags.json ? nlohmann::json{{"function", signature.name}, {"device", device}, {"outputs", list}}.dump() + "\n" : text;
+}
+
+int run(const Flags &flags) {
+  Messages messages(flags.json);
+  auto options = compileOptions(flags);
+  if (!options)
+    return messages.fail(options.errors());
+  auto choice = deviceChoice(flags);
+  if (!choice)
+    return messages.fail(choice.errors());
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  LoadedModule loaded(*source);
+  if (auto done = load(loaded, *options, messages); !done)
+    return messages.fail(done.errors(), &*source);
+  auto function = chooseFunction(*loaded.module, flags.graph);
+  if (!function)
+    return messages.fail(function.errors(), &*source);
+
+  Signature signature = signatureOf(**function);
+  std::vector<std::string> inputNames;
+  for (const TensorSpec &spec : signature.inputs)
+    inputNames.push_back(spec.name);
+  auto words = namedValues("--input", flags.inputs, "input", inputNames);
+  if (!words)
+    return messages.fail(words.errors());
+  auto files = namedValues("--output", flags.outputs, "output", signature.results);
+  if (!files)
+    return messages.fail(files.errors());
+  DimBindings dims = options->dims;
+  auto inputs = makeInputs(signature, *words, false, "minic run " + flags.file, dims);
+  if (!inputs)
+    return messages.fail(inputs.errors());
+
+  auto gpu = openDevice(*choice, messages);
+  if (!gpu)
+    return messages.fail(gpu.errors());
+  Executable executable(*source);
+  if (auto prepared = prepare(executable, *options, gpu->get(), {.shuffleSeed = choice->shuffleSeed}); !prepared)
+    return messages.fail(prepared.errors(), &*source);
+  auto bound = bindDims(executable.artifact.plan, *inputs, options->dims);
+  if (!bound)
+    return messages.fail(bound.errors());
+  auto results = runPlan(executable.artifact, executable.device(), *inputs, *bound, {.poison = flags.poison});
+  if (!results)
+    return messages.fail(results.errors(), &*source);
+
+  auto text = writeResults(flags, signature, *results, *files, deviceName(gpu->get()));
+  if (!text)
+    return messages.fail(text.errors());
+  if (auto written = writeOutput({}, *text); !written)
+    return messages.fail(written.errors());
+  return Fine;
+}
+
+} // namespace
+
+void addRun(CLI::App &app, Action &chosen) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("run", "Run a graph or plan on given inputs");
+  addExecutionFlags(*command, *flags);
+  addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
+  command->add_flag("--full", flags->full, "print long results whole");
+  command->callback([flags, &chosen] { chosen = [flags] { return run(*flags); }; });
+}
+
+} // namespace minic::cli
