@@ -42,8 +42,8 @@ Expected<std::unique_ptr<Backend>> Backend::create(const TargetInfo &target) {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // A product and a sum round twice unless the IR says `fma`.
   // No features: LLVM then takes the lowest PTX version that has the target, which the oldest drivers read.
-  std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(triple, std::string(target.name), "", options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
+      triple, std::string(target.name), "", options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   if (!machine)
     return Diagnostic{.code = ErrorCode::BackendFailed, .message = "LLVM cannot compile for " + std::string(target.name)};
   return std::unique_ptr<Backend>(new Backend(std::move(machine)));
@@ -66,10 +66,10 @@ Expected<void> Backend::verify(const llvm::Module &module) const {
 }
 
 Expected<void> Backend::optimize(llvm::Module &module) const {
-  // Straight-line clean-up: kernels have no calls and no stack, and how far loops and vectors go is the schedule's choice. On the kernels
-  // of the tests this gives what LLVM's -O2 gives in half its time.
+  // Straight-line clean-up: kernels have no calls and no stack, and how far loops and vectors go is the schedule's choice. On the
+  // kernels of the tests this gives what LLVM's -O2 gives in half its time.
   constexpr const char *passes = "function(simplifycfg,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
-                                 "loop-mssa(licm)," // Addresses and masks leave the loops ...
+                                 "loop-mssa(licm),"            // Addresses and masks leave the loops ...
                                  "gvn,correlated-propagation," // ... where equal ones meet; sizes below 2^32 divide in 32 bits.
                                  "instcombine<no-verify-fixpoint>,simplifycfg,adce)";
   llvm::PassBuilder builder(machine.get());
@@ -84,7 +84,8 @@ Expected<void> Backend::optimize(llvm::Module &module) const {
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager pipeline;
   if (llvm::Error error = builder.parsePassPipeline(pipeline, passes))
-    return Diagnostic{.code = ErrorCode::BackendFailed, .message = "LLVM does not have the passes: " + llvm::toString(std::move(error))};
+    return Diagnostic{.code = ErrorCode::BackendFailed,
+                      .message = "LLVM does not have the passes: " + llvm::toString(std::move(error))};
   pipeline.run(module, modules);
   return {};
 }
@@ -116,7 +117,8 @@ Expected<std::string> Backend::emitPtx(llvm::Module &module) const {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  bool cannotEmit = machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
+  bool cannotEmit =
+      machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
   if (!cannotEmit)
     passes.run(module);
   context.setDiagnosticHandler(nullptr);

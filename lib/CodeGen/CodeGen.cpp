@@ -26,7 +26,8 @@ static std::vector<Function *> machineKernels(Module &module) {
 }
 
 static KernelCode describe(Function &kernel) {
-  KernelCode code{.name = kernel.name, .numBuffers = int64_t(kernel.params().size()), .dims = kernel.dimNames(), .threads = threadsOf(kernel)};
+  KernelCode code{
+      .name = kernel.name, .numBuffers = int64_t(kernel.params().size()), .dims = kernel.dimNames(), .threads = threadsOf(kernel)};
   walk(kernel.body(), [&](Operation &op) {
     if (op.is(OpKind::AllocShared)) // Each array starts at a multiple of 16 bytes.
       code.sharedBytes += (smemElements(op.result()->type()) * dtypeBytes(op.result()->type().dtype()) + 15) / 16 * 16;
@@ -34,8 +35,8 @@ static KernelCode describe(Function &kernel) {
   return code;
 }
 
-/// What the target cannot run whatever the code is.
-static void checkResources(const Function &kernel, const KernelCode &code, const TargetInfo &target, Diagnostics &errors) {
+/// What the target cannot run, whatever the code is.
+static void checkKernel(const Function &kernel, const KernelCode &code, const TargetInfo &target, Diagnostics &errors) {
   auto limit = [&](std::string what, int64_t needed, int64_t available) {
     if (needed > available)
       errors.push_back({.code = ErrorCode::ResourceLimit,
@@ -46,16 +47,18 @@ static void checkResources(const Function &kernel, const KernelCode &code, const
   limit("bytes of shared memory per CTA", code.sharedBytes, target.sharedBytesPerCta);
   limit("bytes of parameters", 8 * code.numBuffers + 4 * int64_t(code.dims.size()), target.maxParameterBytes);
   limit("threads per CTA", code.threads, target.maxThreadsPerCta);
+  if (kernel.name == "WARP_SZ" || kernel.name == "_") // PTX ISA, "Identifiers".
+    errors.push_back({.code = ErrorCode::BackendFailed, .message = "PTX takes no kernel named @" + kernel.name, .loc = kernel.loc});
 }
 
 /// LLVM code for some kernels of one module.
-static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target, const Backend &backend,
-                                                     llvm::LLVMContext &context) {
+static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target,
+                                                     const Backend &backend, llvm::LLVMContext &context) {
   auto module = std::make_unique<llvm::Module>("minic", context);
   backend.prepare(*module);
   Diagnostics errors;
   for (Function *kernel : kernels)
-    checkResources(*kernel, describe(*kernel), target, errors);
+    checkKernel(*kernel, describe(*kernel), target, errors);
   if (!errors.empty())
     return errors;
   // All declarations first: kernels keep their names, and a shared array that has one of them gets another.

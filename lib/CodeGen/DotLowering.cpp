@@ -14,11 +14,11 @@ constexpr int64_t unrolledSteps = 8;
 struct Operand {
   llvm::Value *memory;
   DType dtype;
-  std::vector<int64_t> strides;        ///< Of all tile axes; 0 where the operand has extent 1.
-  std::vector<int64_t> outer;          ///< The same with 0 for contracted axes.
-  std::vector<int64_t> positions;      ///< What each accumulator register adds.
-  llvm::Value *thread;                 ///< What the thread adds.
-  int64_t alignment;                   ///< Elements that divide `thread` and what the loop adds.
+  std::vector<int64_t> strides;   ///< Of all tile axes; 0 where the operand has extent 1.
+  std::vector<int64_t> outer;     ///< The same with 0 for contracted axes.
+  std::vector<int64_t> positions; ///< What each accumulator register adds.
+  llvm::Value *thread;            ///< What the thread adds.
+  int64_t alignment;              ///< Elements that divide `thread` and what the loop adds.
 };
 
 class Dot {
@@ -97,7 +97,8 @@ Registers Dot::steps(llvm::Value *first, Registers acc) {
     for (int64_t step = 0; step < unrolled; ++step)
       for (int64_t position : operand.positions)
         offsets.insert(position + step * stride);
-    return std::pair(SharedReader(k, operand.memory, operand.dtype, position(operand, first), operand.alignment, std::move(offsets)), stride);
+    return std::pair(
+        SharedReader(k, operand.memory, operand.dtype, position(operand, first), operand.alignment, std::move(offsets)), stride);
   };
   auto [left, leftStride] = reader(lhs);
   auto [right, rightStride] = reader(rhs);

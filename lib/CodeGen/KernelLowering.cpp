@@ -3,9 +3,6 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
-#include <algorithm>
-#include <bit>
-
 namespace minic::codegen {
 
 int64_t threadsOf(const Function &kernel) {
@@ -82,9 +79,11 @@ const Registers &KernelLowering::get(Value *value) const {
 }
 
 void KernelLowering::set(Value *value, Registers registers) {
-  assert((!value->type().isTile() || int64_t(registers.size()) == value->type().layout()->numRegs()) && "a tile needs all its registers");
+  assert((!value->type().isTile() || int64_t(registers.size()) == value->type().layout()->numRegs()) &&
+         "a tile needs all its registers");
+  bool isNamed = !value->name().empty() && value->name()[0] > '9'; // LLVM would quote a number.
   for (llvm::Value *part : registers)
-    if (llvm::isa<llvm::Instruction>(part) && !part->hasName())
+    if (isNamed && llvm::isa<llvm::Instruction>(part) && !part->hasName())
       part->setName(value->name());
   values[value] = std::move(registers);
 }
@@ -280,8 +279,8 @@ llvm::Value *KernelLowering::size(const DimExpr &expr) {
     llvm::Value *value;
     if (factor.ceilDivOf) {
       llvm::Value *divisor = size(factor.ceilDivOf->second);
-      llvm::Value *up = addIndex(setup, size(factor.ceilDivOf->first), setup.CreateSub(divisor, i64(1)));
-      value = setup.CreateUDiv(up, divisor);
+      llvm::Value *dividend = size(factor.ceilDivOf->first);
+      value = setup.CreateUDiv(addIndex(setup, dividend, setup.CreateSub(divisor, i64(1))), divisor);
     } else {
       value = setup.CreateZExt(dimParameters.at(factor.name), setup.getInt64Ty(), factor.name, /*IsNonNeg=*/true);
     }

@@ -1,7 +1,7 @@
 // One machine-level kernel to one LLVM function. Private to lib/CodeGen.
 //
-// A tile is split into its registers here: each thread holds one llvm::Value per register of the tile's layout. Everything that depends on
-// the thread or on sizes alone is computed once, in the entry block.
+// A tile is split into its registers here: each thread holds one llvm::Value per register of the tile's layout. Everything that
+// depends on the thread or on sizes alone is computed once, in the entry block.
 #pragma once
 
 #include "minic/IR/IR.h"
@@ -16,7 +16,8 @@
 
 namespace minic::codegen {
 
-/// Folds constants only: a folder that looks through operands would take a loop's phi for its first value while the loop is being built.
+/// Folds constants only: a folder that looks through operands would take a loop's phi for its first value while the loop is being
+/// built.
 using IRBuilder = llvm::IRBuilder<>;
 /// What a value is in LLVM: one element per register of a tile; one for a scalar, a buffer or shared memory (its pointer).
 using Registers = std::vector<llvm::Value *>;
@@ -62,12 +63,14 @@ public:
   llvm::Value *isHolder(const Layout &layout);
   IRBuilder setup; ///< At the end of the entry block.
 
-  /// How far along `axis` the thread's first position may lie: register positions o with o < limit are inside. An i32; computed here.
+  /// How far along `axis` the thread's first position may lie: register positions o with o < limit are inside. An i32; computed
+  /// here.
   llvm::Value *limit(llvm::Value *index, const DimExpr &size, const Layout &layout, int axis);
 
   //===- Control flow -===//
   llvm::BasicBlock *newBlock(const char *name);
-  /// A loop that runs at least once if `lo` < `hi`: `body` gets the index (type of `lo`) and the carried values and gives their next ones.
+  /// A loop that runs at least once if `lo` < `hi`: `body` gets the index (type of `lo`) and the carried values and gives their
+  /// next ones.
   Registers loop(llvm::Value *lo, llvm::Value *hi, llvm::Value *step, const Registers &inits,
                  const std::function<Registers(llvm::Value *, const Registers &)> &body);
   /// Emits `body` where `condition` holds (always if null).
@@ -116,8 +119,8 @@ void lowerBarrier(KernelLowering &k, Operation &op);
 void lowerReduce(KernelLowering &k, Operation &op);
 void lowerDot(KernelLowering &k, Operation &op);
 
-/// Products and sums of positions and sizes, which are not negative and do not overflow: every one is at most a buffer's size, or past its
-/// end by less than a tile. Factors of 1 and terms of 0 leave no code.
+/// Products and sums of positions and sizes, which are not negative and do not overflow: every one is at most a buffer's size, or
+/// past its end by less than a tile. Factors of 1 and terms of 0 leave no code.
 llvm::Value *mulIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
 llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
 

@@ -2,7 +2,6 @@
 #include "Lowering.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace minic::codegen {
 
@@ -20,7 +19,7 @@ public:
   /// `firstIndex` is the position of the operand that is the first index.
   Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex);
 
-  /// The groups that hold distinct elements.
+  /// All registers, in order.
   const std::vector<Group> &groups() const { return groupList; }
   /// Groups in bundles whose lanes are inside together: where no axis is masked, one bundle.
   std::vector<std::vector<const Group *>> bundles() const;
@@ -36,10 +35,10 @@ private:
   std::vector<int64_t> maskKey(const Group &group) const;
 
   KernelLowering &k;
-  std::vector<int> tileAxis;                          ///< Of each buffer axis.
-  std::vector<llvm::Value *> strides;                 ///< Of each buffer axis, in elements.
-  std::vector<std::pair<int, llvm::Value *>> limits;  ///< Of masked tile axes.
-  llvm::Value *pointer;                               ///< To the thread's element at register position 0.
+  std::vector<int> tileAxis;                         ///< Of each buffer axis.
+  std::vector<llvm::Value *> strides;                ///< Of each buffer axis, in elements.
+  std::vector<std::pair<int, llvm::Value *>> limits; ///< Of masked tile axes.
+  llvm::Value *pointer;                              ///< To the thread's element at register position 0.
   std::vector<Group> groupList;
   int64_t vecSize;
 };
@@ -75,7 +74,8 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
   for (int64_t masked : op.intsAttr("mask"))
     for (size_t axis = 0; axis < rank; ++axis)
       if (tileAxis[axis] == masked)
-        limits.push_back({int(masked), k.limit(k.scalar(op.operand(firstIndex + unsigned(axis))), shape[axis], layout, int(masked))});
+        limits.push_back(
+            {int(masked), k.limit(k.scalar(op.operand(firstIndex + unsigned(axis))), shape[axis], layout, int(masked))});
 
   vecSize = op.intAttr("vec");
   std::vector<int64_t> index(size_t(tile.rank()));

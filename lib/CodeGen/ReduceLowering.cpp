@@ -9,6 +9,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace minic::codegen {
 
@@ -76,7 +77,8 @@ void Reduction::overRegisters(int axis) {
     for (size_t i = 0; i < mode; ++i)
       step *= layout.reg[i].extent;
     for (int64_t left = layout.reg[mode].extent; left > 1;) {
-      int64_t half = (left + 1) / 2;
+      // Of an extent that is no power of two the last positions have no partner in the first round.
+      int64_t half = int64_t(std::bit_floor(uint64_t(left - 1)));
       for (int64_t r = 0; r < layout.numRegs(); ++r) {
         if (digit(r, mode) + half >= left)
           continue;
@@ -109,8 +111,9 @@ llvm::Value *shuffleXor(KernelLowering &k, llvm::Value *value, int64_t mask) {
     return ir.CreateBitCast(ir.CreateTrunc(exchange(ir.CreateZExt(plain, word)), ir.getIntNTy(bits)), type);
   llvm::Value *low = exchange(ir.CreateTrunc(plain, word));
   llvm::Value *high = exchange(ir.CreateTrunc(ir.CreateLShr(plain, uint64_t(32)), word));
-  llvm::Value *both = ir.CreateOr(ir.CreateShl(ir.CreateZExt(high, plain->getType()), uint64_t(32)), ir.CreateZExt(low, plain->getType()));
-  return ir.CreateBitCast(both, type);
+  low = ir.CreateZExt(low, plain->getType());
+  high = ir.CreateShl(ir.CreateZExt(high, plain->getType()), uint64_t(32));
+  return ir.CreateBitCast(ir.CreateOr(high, low), type);
 }
 
 void Reduction::overLanes(int axis) {

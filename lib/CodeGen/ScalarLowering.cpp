@@ -97,10 +97,11 @@ void lowerInBounds(KernelLowering &k, Operation &op) {
 
 llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat) {
   llvm::Value *const none = nullptr;
-  [[maybe_unused]] llvm::Value *x = operands[0], *y = operands.size() > 1 ? operands[1] : none, *z = operands.size() > 2 ? operands[2] : none;
+  [[maybe_unused]] llvm::Value *x = operands[0], *y = operands.size() > 1 ? operands[1] : none,
+                               *z = operands.size() > 2 ? operands[2] : none;
   switch (kind) {
-#define MINIC_SCALAR(id, name, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                                 \
-  case OpKind::id:                                                                                                                          \
+#define MINIC_SCALAR(id, name, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                        \
+  case OpKind::id:                                                                                                                 \
     return isFloat ? llvmFloat : llvmInt;
 #define MINIC_MATH(...)
 #define MINIC_OP(...)
@@ -120,22 +121,22 @@ static llvm::Value *emitCompare(KernelLowering &k, std::string_view predicate, l
     P onFloat, onSigned, onBool; // `true` is 1, which as a signed i1 would be -1.
   };
   static constexpr Row rows[] = {
-      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},    {"ne", P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
-      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT},  {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
-      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT},  {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},   {"ne", P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
+      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT}, {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
   };
   for (const Row &row : rows) {
     if (row.name != predicate)
       continue;
-    // Widening is exact, and sm_80 has no comparison of bf16.
-    return k.ir.CreateCmp(isFloat(type) ? row.onFloat : type == DType::I1 ? row.onBool : row.onSigned, k.widened(x, type),
-                          k.widened(y, type));
+    x = k.widened(x, type); // Exact, and sm_80 has no comparison of bf16.
+    y = k.widened(y, type);
+    return k.ir.CreateCmp(isFloat(type) ? row.onFloat : type == DType::I1 ? row.onBool : row.onSigned, x, y);
   }
   return nullptr;
 }
 
-/// Truncates and saturates; NaN gives 0. PTX's cvt.rzi saturates; for NaN it gives 0 only from f32 to 32 bits (PTX ISA, `cvt`, "Integer
-/// Notes"), and LLVM's fptosi.sat would check the range once more.
+/// Truncates and saturates; NaN gives 0. PTX's cvt.rzi saturates; for NaN it gives 0 only from f32 to 32 bits (PTX ISA, `cvt`,
+/// "Integer Notes"), and LLVM's fptosi.sat would check the range once more.
 static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, bool to64) {
   IRBuilder &ir = k.ir;
   x = k.widened(x, from);
@@ -148,19 +149,24 @@ static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, bo
   return ir.CreateSelect(ir.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(result->getType()), result);
 }
 
-/// f64 or an integer to bf16 with one rounding where the target has no instruction for it (LLVM's own way there rounds twice): to f32 rounded
-/// to odd, that is toward zero with the last bit set if that dropped anything; f32 has enough bits more that rounding this is as rounding
-/// the original (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+/// f64 or an integer to bf16 with one rounding where the target has no instruction for it (LLVM's own way there rounds twice): to
+/// f32 rounded to odd, that is toward zero with the last bit set if that dropped anything; f32 has enough bits more that rounding
+/// this is as rounding the original (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 static llvm::Value *toBfloatThroughOdd(KernelLowering &k, llvm::Value *x, DType from) {
   IRBuilder &ir = k.ir;
   namespace I = llvm::Intrinsic;
   bool is64 = x->getType()->isIntegerTy(64);
-  llvm::Value *chopped = ir.CreateIntrinsic(isFloat(from) ? I::nvvm_d2f_rz : is64 ? I::nvvm_ll2f_rz : I::nvvm_i2f_rz, {x}), *dropped;
+  llvm::Value *chopped = ir.CreateIntrinsic(isFloat(from) ? I::nvvm_d2f_rz
+                                            : is64        ? I::nvvm_ll2f_rz
+                                                          : I::nvvm_i2f_rz,
+                                            {x}),
+              *dropped;
   if (isFloat(from)) // Not of NaN.
     dropped = ir.CreateFCmpONE(ir.CreateFPExt(chopped, x->getType()), x);
   else
     dropped = ir.CreateICmpNE(ir.CreateIntrinsic(is64 ? I::nvvm_f2ll_rz : I::nvvm_f2i_rz, {chopped}), x);
-  llvm::Value *odd = ir.CreateOr(ir.CreateBitCast(chopped, ir.getInt32Ty()), ir.CreateZExt(dropped, ir.getInt32Ty()));
+  llvm::Value *sticky = ir.CreateZExt(dropped, ir.getInt32Ty());
+  llvm::Value *odd = ir.CreateOr(ir.CreateBitCast(chopped, ir.getInt32Ty()), sticky);
   return ir.CreateFPTrunc(ir.CreateBitCast(odd, ir.getFloatTy()), ir.getBFloatTy());
 }
 
@@ -173,7 +179,8 @@ static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, D
   if (to == DType::I1)
     return isFloat(from) ? ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType())) : ir.CreateIsNotNull(x);
   if (from == DType::I1)
-    return isFloat(to) ? ir.CreateSelect(x, llvm::ConstantFP::get(type, 1.0), llvm::ConstantFP::get(type, 0.0)) : ir.CreateZExt(x, type);
+    return isFloat(to) ? ir.CreateSelect(x, llvm::ConstantFP::get(type, 1.0), llvm::ConstantFP::get(type, 0.0))
+                       : ir.CreateZExt(x, type);
   if (to == DType::BF16 && from != DType::F32 && from != DType::F16 && k.target.computeMajor < 9)
     return toBfloatThroughOdd(k, x, from);
   if (isFloat(from) && isFloat(to)) {

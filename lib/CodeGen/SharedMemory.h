@@ -11,7 +11,8 @@ namespace minic::codegen {
 class SharedReader {
 public:
   /// `position` (i32, in elements) is a multiple of `alignment` elements. `offsets` are all the offsets that will be read.
-  SharedReader(KernelLowering &k, llvm::Value *memory, DType dtype, llvm::Value *position, int64_t alignment, std::set<int64_t> offsets);
+  SharedReader(KernelLowering &k, llvm::Value *memory, DType dtype, llvm::Value *position, int64_t alignment,
+               std::set<int64_t> offsets);
   /// The element at `offset`. The first read of a piece loads it at `k.ir`, which must dominate later reads.
   llvm::Value *read(int64_t offset);
 
@@ -25,8 +26,8 @@ private:
   std::map<int64_t, Registers> loaded; ///< By first offset.
 };
 
-/// The largest power of two of elements, up to 16 bytes, that divides what every lane and warp mode of `layout` adds to a position with
-/// these strides (0 for an axis that does not count).
+/// The largest power of two of elements, up to 16 bytes, that divides what every lane and warp mode of `layout` adds to a position
+/// with these strides (0 for an axis that does not count).
 int64_t threadAlignment(const Layout &layout, const std::vector<int64_t> &strides, DType dtype);
 /// The largest power of two up to `limit` that divides `value`.
 int64_t powerOfTwoIn(int64_t value, int64_t limit);

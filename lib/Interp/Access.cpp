@@ -169,9 +169,8 @@ bool Runner::load(const Instr &instr) {
       writeScalar(outside, *info.fill, dtype);
     fillElements(result.data.get(), outside, bytes, count);
     if (info.absentOutside || !info.fill) {
-      result.makeState(info.absentOutside ? Absent : Undefined);
-      if (!result.state)
-        return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+      if (!result.makeState(info.absentOutside ? Absent : Undefined))
+        return noMemory(instr);
       std::vector<int64_t> strides = rowMajorStrides(info.extents);
       size_t axis = rowAxis(info.extents);
       if (!box.empty)

@@ -131,8 +131,10 @@ template <typename T> bool Runner::dotAs(const Instr &instr, const DotInfo &info
   int64_t count = kernel.elementsOf(instr.out[0]);
   const LaneArray &acc = slots[size_t(instr.in[2])].lanes;
   LaneArray result, given = acc.expanded(count);
-  if (!given.data || !make(instr, info.compute, count, result))
-    return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+  if (!given.data)
+    return noMemory(instr);
+  if (!make(instr, info.compute, count, result))
+    return false;
   for (int64_t i = 0; given.state && i < count; ++i)
     if (given.state[i] == Undefined)
       return fail(instr, ErrorCode::UndefinedRead, "the accumulator of a dot is undefined");

@@ -27,8 +27,8 @@ LaneArray LaneArray::expanded(int64_t count) const {
   if (!result.data)
     return result;
   fillElements(result.data.get(), data.get(), dtypeBytes(dtype), count);
-  if (state)
-    result.makeState(LaneState(state[0]));
+  if (state && !result.makeState(LaneState(state[0])))
+    result.data = nullptr;
   return result;
 }
 

@@ -28,16 +28,18 @@ struct LaneArray {
   static LaneArray make(DType dtype, int64_t size) {
     return {dtype, size, std::shared_ptr<std::byte[]>(new (std::nothrow) std::byte[size_t(size * dtypeBytes(dtype))]), nullptr};
   }
-  void makeState(LaneState all) {
+  /// Every lane gets the state `all`; false if there is no memory.
+  [[nodiscard]] bool makeState(LaneState all) {
     state.reset(new (std::nothrow) uint8_t[size_t(size)]);
     if (state)
       std::memset(state.get(), all, size_t(size));
+    return state != nullptr;
   }
 
   bool isSplat() const { return size == 1; }
   LaneState stateAt(int64_t lane) const { return state ? LaneState(state[isSplat() ? 0 : lane]) : Defined; }
   Lanes lanes(int64_t count) const { return {dtype, data.get(), isSplat() && count != 1}; }
-  /// The same value holding `count` elements.
+  /// The same value holding `count` elements; `data` is null if there is no memory.
   LaneArray expanded(int64_t count) const;
 };
 

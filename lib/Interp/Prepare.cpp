@@ -205,7 +205,7 @@ bool Preparer::prepareShared(const Operation &op, Instr &instr) {
   for (size_t axis = 0; axis < info.extents.size(); ++axis) {
     int64_t reach;
     if (info.strides[axis] < 0 || __builtin_mul_overflow(info.extents[axis] - 1, info.strides[axis], &reach) ||
-        __builtin_add_overflow(info.storage, reach, &info.storage) || info.storage > maxTileElements)
+        __builtin_add_overflow(info.storage, reach, &info.storage) || info.storage > maxSharedElements)
       return fail(ErrorCode::TooLarge, "the type " + memory.str() + " is too large to be interpreted", &op);
   }
   if (op.is(OpKind::SharedStore))

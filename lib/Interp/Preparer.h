@@ -8,7 +8,9 @@
 namespace minic::interp {
 
 /// A tile of one CTA with more elements than this is a mistake of the text, not a kernel.
-inline constexpr int64_t maxTileElements = int64_t(1) << 28;
+inline constexpr int64_t maxTileElements = int64_t(1) << 24;
+/// The same for shared memory; no device has a quarter of it.
+inline constexpr int64_t maxSharedElements = int64_t(1) << 20;
 
 class Preparer {
 public:

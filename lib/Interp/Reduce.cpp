@@ -20,16 +20,20 @@ bool Runner::combine(const Instr &instr, const ReduceInfo &info, std::vector<Lan
     }
     return true;
   }
+  auto bind = [&](size_t argument, const LaneArray &lanes) {
+    LaneArray &to = slots[size_t(info.region->args[argument])].lanes = lanes;
+    to.state = nullptr; // The caller looks after absent lanes.
+  };
   for (size_t i = 0; i < lower.size(); ++i) {
-    slots[size_t(info.region->args[i])].lanes = lower[i];
-    slots[size_t(info.region->args[lower.size() + i])].lanes = upper[i];
+    bind(i, lower[i]);
+    bind(lower.size() + i, upper[i]);
   }
   if (!runBody(*info.region))
     return false;
   for (size_t i = 0; i < lower.size(); ++i) {
     lower[i] = slots[size_t(info.region->yields[i])].lanes.expanded(count); // What does not depend on the lane is one element.
     if (!lower[i].data)
-      return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+      return noMemory(instr);
   }
   return true;
 }
@@ -45,8 +49,8 @@ bool Runner::reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector
       int64_t bytes = dtypeBytes(from.dtype);
       if (!make(instr, from.dtype, outer * length * inner, to))
         return false;
-      if (from.state)
-        to.makeState(Defined);
+      if (from.state && !to.makeState(Defined))
+        return noMemory(instr);
       for (int64_t o = 0; o < outer; ++o) {
         int64_t source = (o * extent + first) * inner, target = o * length * inner;
         std::memcpy(to.data.get() + target * bytes, from.data.get() + source * bytes, size_t(length * inner * bytes));
@@ -67,8 +71,8 @@ bool Runner::reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector
       // An absent lane is skipped: the other one stands.
       for (size_t i = 0; i < values.size(); ++i) {
         int64_t bytes = dtypeBytes(combined[i].dtype);
-        combined[i] = combined[i].expanded(count);
-        combined[i].makeState(Defined);
+        if (!combined[i].makeState(Defined))
+          return noMemory(instr);
         for (int64_t j = 0; j < count; ++j) {
           const LaneArray *kept = upper[i].state[j] == Absent ? &lower[i] : lower[i].state[j] == Absent ? &upper[i] : nullptr;
           if (!kept)
@@ -106,8 +110,8 @@ static bool permute(LaneArray &array, int64_t outer, int64_t inner, std::span<co
   LaneArray result = LaneArray::make(array.dtype, array.size);
   if (!result.data)
     return false;
-  if (array.state)
-    result.makeState(Defined);
+  if (array.state && !result.makeState(Defined))
+    return false;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < size; ++i) {
       int64_t to = (o * size + i) * inner, from = (o * size + order[size_t(i)]) * inner;
@@ -127,7 +131,7 @@ bool Runner::reduce(const Instr &instr) {
   for (size_t i = 0; i < values.size(); ++i) {
     LaneArray operand = slots[size_t(instr.in[i])].lanes.expanded(count);
     if (!operand.data)
-      return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+      return noMemory(instr);
     if (operand.state) {
       for (int64_t j = 0; j < count; ++j)
         if (operand.state[j] == Undefined)
@@ -136,7 +140,8 @@ bool Runner::reduce(const Instr &instr) {
                           ", is reduced");
       if (!states) {
         LaneArray copy = operand;
-        copy.makeState(Defined);
+        if (!copy.makeState(Defined))
+          return noMemory(instr);
         states = copy.state;
       }
       for (int64_t j = 0; j < count; ++j)
@@ -179,7 +184,7 @@ bool Runner::reduce(const Instr &instr) {
     if (!axis.order.empty())
       for (LaneArray &value : values)
         if (!permute(value, product(0, a), product(a + 1, extents.size()), axis.order))
-          return fail(instr, ErrorCode::OutOfMemory, "no memory for a reduction");
+          return noMemory(instr);
   }
 
   int64_t left = product(0, extents.size());

@@ -85,7 +85,7 @@ std::string Runner::indexText(std::span<const int64_t> shape, int64_t offset) {
 
 bool Runner::make(const Instr &instr, DType dtype, int64_t size, LaneArray &array) {
   array = LaneArray::make(dtype, size);
-  return array.data || fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(size) + " lanes");
+  return array.data || noMemory(instr);
 }
 
 int64_t Runner::index(int slot) const {
@@ -164,9 +164,8 @@ bool Runner::elementwise(const Instr &instr) {
     return false;
   evalElementwise(instr.kind, instr.predicate, operandLanes, dtype, result.data.get(), count);
   if (states) {
-    result.makeState(Defined);
-    if (!result.state)
-      return fail(instr, ErrorCode::OutOfMemory, "no memory for " + std::to_string(count) + " lanes");
+    if (!result.makeState(Defined))
+      return noMemory(instr);
     // Absent wins: such a lane does not exist. A select passes over what it does not choose.
     auto merge = [&](const LaneArray &operand) {
       if (!operand.state)
@@ -270,8 +269,8 @@ bool Runner::broadcast(const Instr &instr) {
   LaneArray result;
   if (!make(instr, operand.dtype, kernel.elementsOf(instr.out[0]), result))
     return false;
-  if (operand.state)
-    result.makeState(Defined);
+  if (operand.state && !result.makeState(Defined))
+    return noMemory(instr);
   // Rows along the last axis: copies of one element, or of a whole row.
   std::vector<int64_t> rows = info.to;
   int64_t run = rows.empty() ? 1 : std::exchange(rows.back(), 1);

@@ -78,6 +78,7 @@ private:
   template <int bytes> bool storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value);
 
   bool make(const Instr &instr, DType dtype, int64_t size, LaneArray &array);
+  bool noMemory(const Instr &instr) { return fail(instr, ErrorCode::OutOfMemory, "the host has no memory for the lanes of a tile"); }
   bool race(const Instr &instr, uint32_t earlier, int64_t element);
   bool fail(const Instr &instr, ErrorCode code, std::string message);
   int64_t index(int slot) const;

@@ -284,7 +284,9 @@ static Expected<Function *> pick(Module &module, const std::string &name, std::s
         return function;
     std::string near = didYouMean(name, names);
     return badFlag("--graph=" + name + ": the file has no " + std::string(what) + " of this name",
-                   !near.empty() ? "did you mean " + near + "?" : list.empty() ? "" : "its names are " + list);
+                   !near.empty()  ? "did you mean " + near + "?"
+                   : list.empty() ? ""
+                                  : "its names are " + list);
   }
   if (found.size() > 1)
     return Diagnostic{.code = ErrorCode::UnknownFunction,
@@ -294,7 +296,8 @@ static Expected<Function *> pick(Module &module, const std::string &name, std::s
 }
 
 static Diagnostic nothing(std::string_view what) {
-  return {.code = ErrorCode::NothingToCompile, .message = "the file has no " + std::string(what), .fix = "write a `graph @name(...)`"};
+  return {
+      .code = ErrorCode::NothingToCompile, .message = "the file has no " + std::string(what), .fix = "write a `graph @name(...)`"};
 }
 
 Expected<Function *> chooseFunction(Module &module, const std::string &name) {

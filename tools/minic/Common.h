@@ -101,8 +101,8 @@ Expected<Function *> chooseFunction(Module &module, const std::string &name);
 Expected<Function *> chooseGraph(Module &module, const std::string &name);
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command);
 
-/// If `errors` say that a pass failed: runs the pipeline once more, writes the IR from before the pass to a file, and adds a note with
-/// the command that reproduces the failure.
+/// If `errors` say that a pass failed: runs the pipeline once more, writes the IR from before the pass to a file, and adds a note
+/// with the command that reproduces the failure.
 void addReproducer(Diagnostics &errors, const SourceBuffer &source, const CompileOptions &options, Stage stage);
 
 } // namespace minic::cli

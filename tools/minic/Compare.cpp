@@ -75,8 +75,9 @@ Difference differ(const std::vector<HostTensor> &values, const std::vector<HostT
       double error = std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) : INFINITY;
       difference.largest = std::max(difference.largest, error);
       if (difference.firstBad.empty() && !(error <= rtol * std::fabs(b) + atol))
-        difference.firstBad = "output '" + signature.results[r] + "' " + elementName(value, i) + ": " + std::string(what) + " gives " +
-                              floatText(a, value.dtype()) + ", " + std::string(yardstick) + " " + floatText(b, value.dtype());
+        difference.firstBad = "output '" + signature.results[r] + "' " + elementName(value, i) + ": " + std::string(what) +
+                              " gives " + floatText(a, value.dtype()) + ", " + std::string(yardstick) + " " +
+                              floatText(b, value.dtype());
     }
   }
   return difference;
@@ -91,7 +92,8 @@ struct Side {
   Difference error; ///< Against the oracle.
 };
 
-Expected<double> timeOnGpu(CudaDevice &gpu, const Artifact &artifact, const std::vector<HostTensor> &inputs, const DimBindings &dims) {
+Expected<double> timeOnGpu(CudaDevice &gpu, const Artifact &artifact, const std::vector<HostTensor> &inputs,
+                           const DimBindings &dims) {
   auto instance = PlanInstance::create(artifact, gpu, dims);
   if (!instance)
     return instance.takeErrors();
@@ -205,8 +207,11 @@ struct Report {
   }
 
   nlohmann::json sideJson(const Side &side) const {
-    nlohmann::json json = {{"launches", side.launches}, {"modelled_bytes", side.modelled}, {"milliseconds", side.milliseconds},
-                           {"max_error", finite(side.error.largest)}, {"peak_bytes", side.peak}};
+    nlohmann::json json = {{"launches", side.launches},
+                           {"modelled_bytes", side.modelled},
+                           {"milliseconds", side.milliseconds},
+                           {"max_error", finite(side.error.largest)},
+                           {"peak_bytes", side.peak}};
     json[flops ? "tflops" : "gbps"] = rate(side);
     if (!onGpu) {
       json["distinct_bytes"] = side.distinct;
@@ -303,7 +308,8 @@ void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
   addExecutionFlags(*command, *flags);
-  command->add_option("--rtol", flags->rtol, "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2)");
+  command->add_option("--rtol", flags->rtol,
+                      "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2)");
   command->add_option("--atol", flags->atol,
                       "absolute tolerance (default: f64 1e-12, f32 2e-6, f16 1e-3, bf16 1e-2, times the largest element)");
   command->callback([flags, &chosen] { chosen = [flags] { return compare(*flags); }; });

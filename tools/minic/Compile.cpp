@@ -14,7 +14,8 @@ struct Flags : ModuleFlags {
   PassFlags passes;
 };
 
-/// Keeps the chosen graph or plan: the module's other graphs and plans are left out, and kernels that nothing launches any more too.
+/// Keeps the chosen graph or plan: the module's other graphs and plans are left out, and kernels that nothing launches any more
+/// too.
 Expected<void> keepOnly(Module &module, const std::string &name) {
   auto chosen = chooseFunction(module, name);
   if (!chosen)
@@ -26,8 +27,8 @@ Expected<void> keepOnly(Module &module, const std::string &name) {
   });
   std::vector<Function *> functions(module.functions().begin(), module.functions().end());
   for (Function *function : functions)
-    if (function != *chosen && (function->kind != FunctionKind::Kernel ||
-                                std::find(launched.begin(), launched.end(), function->name) == launched.end()))
+    if (function != *chosen &&
+        (function->kind != FunctionKind::Kernel || std::find(launched.begin(), launched.end(), function->name) == launched.end()))
       module.eraseFunction(function);
   return {};
 }

@@ -59,9 +59,11 @@ int cost(const ModuleFlags &flags) {
   double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
   std::string out;
   if (flags.json)
-    out = nlohmann::json{{"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)}, {"ratio", ratio}}
-              .dump() +
-          "\n";
+    out =
+        nlohmann::json{
+            {"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)}, {"ratio", ratio}}
+            .dump() +
+        "\n";
   else
     out = text(model->eager, model->fused, ratio);
   if (auto written = writeOutput({}, out); !written)

@@ -83,9 +83,10 @@ std::string syntax(const OpInfo &op) {
 }
 
 std::string opPage() {
-  std::string out = "# Operations\n\nWritten by `minic doc ops` from the op tables; do not edit.\n\n"
-                    "An element-wise op works on scalars, tensors and tiles alike, lane by lane. Levels: graph, fused, tile, masked, "
-                    "machine; plan for the launches between kernels.\n";
+  std::string out =
+      "# Operations\n\nWritten by `minic doc ops` from the op tables; do not edit.\n\n"
+      "An element-wise op works on scalars, tensors and tiles alike, lane by lane. Levels: graph, fused, tile, masked, "
+      "machine; plan for the launches between kernels.\n";
   for (const OpInfo &op : allOps()) {
     out += "\n## " + std::string(op.name) + "\n\n" + std::string(op.prose) + "\n\n    " + syntax(op) + "\n\n";
     if (op.word)
@@ -109,8 +110,8 @@ std::string passPage() {
   std::string out = "# Passes\n\nWritten by `minic doc passes` from `Passes.def` and the pipeline; do not edit.\n\n"
                     "| pass | runs on | gives | what it does |\n|---|---|---|---|\n";
   for (const Pass &pass : allPasses())
-    out += "| " + code(pass.name) + " | " + levelNames(pass.levels) + " | " + (pass.to ? std::string(levelName(*pass.to)) : "the same") +
-           " | " + std::string(pass.summary) + " |\n";
+    out += "| " + code(pass.name) + " | " + levelNames(pass.levels) + " | " +
+           (pass.to ? std::string(levelName(*pass.to)) : "the same") + " | " + std::string(pass.summary) + " |\n";
   out += "\n## The pipeline\n\nAs far as the stage that is asked for:\n\n";
   int number = 1;
   for (const PassStep &step : buildPipeline(Stage::Plan))
@@ -119,7 +120,8 @@ std::string passPage() {
 }
 
 std::string errorPage() {
-  std::string out = "# Errors\n\nWritten by `minic doc errors` from `Errors.def`; do not edit.\n\n| code | name | what it means |\n|---|---|---|\n";
+  std::string out = "# Errors\n\nWritten by `minic doc errors` from `Errors.def`; do not edit.\n\n| code | name | what it means "
+                    "|\n|---|---|---|\n";
   static constexpr std::string_view names[] = {
 #define MINIC_ERROR(id, code, summary) #id,
 #include "minic/Support/Errors.def"
@@ -135,8 +137,8 @@ int doc(const std::string &page) {
   Messages messages;
   if (page != "ops" && page != "passes" && page != "errors") {
     std::string near = didYouMean(page, {"ops", "passes", "errors"});
-    return messages.fail({badFlag("unknown page '" + page + "'",
-                                  (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ops, passes, errors"))});
+    return messages.fail({badFlag("unknown page '" + page + "'", (near.empty() ? "" : "did you mean " + near + "? ") +
+                                                                     std::string("It is one of ops, passes, errors"))});
   }
   auto written = writeOutput({}, page == "ops" ? opPage() : page == "passes" ? passPage() : errorPage());
   return written ? Fine : messages.fail(written.errors());

@@ -14,7 +14,8 @@ void addExecutionFlags(CLI::App &command, ExecutionFlags &flags) {
   addListFlag(command, "--input", flags.inputs, "NAME=a.npy, NAME=random:7, NAME=iota, NAME=const:1.5 or 'NAME=[[1,-2],[0,1]]'");
   command.add_option("--device", flags.device, "auto|cuda[:N]|cpu; cpu is an interpreter")->capture_default_str();
   command.add_flag("--poison", flags.poison, "fill fresh memory with NaN first");
-  command.add_option("--shuffle", flags.shuffle, "interpreter: run the programs of a launch in the pseudo-random order of this seed");
+  command.add_option("--shuffle", flags.shuffle,
+                     "interpreter: run the programs of a launch in the pseudo-random order of this seed");
 }
 
 //===- Devices -===//
@@ -86,7 +87,9 @@ Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, 
         list += (list.empty() ? "" : ", ") + other;
       return Diagnostic{.code = ErrorCode::UnknownInput,
                         .message = "no " + std::string(what) + " is called '" + name + "'",
-                        .fix = !near.empty() ? "did you mean " + near + "?" : list.empty() ? "there are none" : "there are " + list};
+                        .fix = !near.empty()  ? "did you mean " + near + "?"
+                               : list.empty() ? "there are none"
+                                              : "there are " + list};
     }
     if (!values.insert(*pair).second)
       return badFlag(std::string(flag) + " " + name + " is given twice");
@@ -154,7 +157,8 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
       for (const DimExpr &dim : spec.shape) {
         auto size = dim.evaluate(dims);
         if (!size)
-          return Diagnostic{.code = ErrorCode::TooLarge, .message = "the size " + dim.str() + " of input '" + spec.name + "' is too large"};
+          return Diagnostic{.code = ErrorCode::TooLarge,
+                            .message = "the size " + dim.str() + " of input '" + spec.name + "' is too large"};
         shape.push_back(*size);
       }
       auto word = words.find(spec.name);

@@ -41,8 +41,8 @@ Signature signatureOf(const Function &function);
 /// `NAME=VALUE` flags by name. A name that is not among `known` is UnknownInput, one that stands twice is a wrong flag.
 Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, const std::vector<std::string> &texts,
                                                          std::string_view what, const std::vector<std::string> &known);
-/// The inputs in order, and into `dims` the names that their shapes bind. An input without a word is random if `randomByDefault`, else
-/// MissingInput; a missing input or dim gives a fix that starts with `command`.
+/// The inputs in order, and into `dims` the names that their shapes bind. An input without a word is random if `randomByDefault`,
+/// else MissingInput; a missing input or dim gives a fix that starts with `command`.
 Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const std::map<std::string, std::string> &words,
                                              bool randomByDefault, const std::string &command, DimBindings &dims);
 

@@ -37,8 +37,12 @@ static Diagnostic commandLineError(CLI::App &app, const CLI::ParseError &error, 
     bool flag = extra.size() > 1 && extra[0] == '-';
     std::string word = flag ? extra.substr(0, extra.find('=')) : extra;
     bool unknownCommand = !flag && command == &app;
-    std::string near = didYouMean(word, flag ? flagNames(*command) : unknownCommand ? commandNames(app) : std::vector<std::string>());
-    std::string what = flag ? "unknown flag '" + word + "'" : unknownCommand ? "unknown command '" + word + "'" : "one file too many: '" + word + "'";
+    std::string near = didYouMean(word, flag             ? flagNames(*command)
+                                        : unknownCommand ? commandNames(app)
+                                                         : std::vector<std::string>());
+    std::string what = flag             ? "unknown flag '" + word + "'"
+                       : unknownCommand ? "unknown command '" + word + "'"
+                                        : "one file too many: '" + word + "'";
     return badFlag(what, near.empty() ? "see " + help : "did you mean " + near + "?");
   }
   if (command == &app && arguments.empty())
@@ -47,9 +51,10 @@ static Diagnostic commandLineError(CLI::App &app, const CLI::ParseError &error, 
 }
 
 static int run(int argc, char **argv) {
-  CLI::App app("minic: a small tensor compiler. A graph as text goes in, few fast GPU kernels come out; every level can be printed, "
-               "changed and run.",
-               "minic");
+  CLI::App app(
+      "minic: a small tensor compiler. A graph as text goes in, few fast GPU kernels come out; every level can be printed, "
+      "changed and run.",
+      "minic");
   Action chosen;
   app.require_subcommand(1);
   app.set_version_flag("--version", "minic " MINIC_VERSION " (LLVM " + llvmVersion() + ")");

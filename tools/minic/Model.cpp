@@ -2,7 +2,8 @@
 
 namespace minic::cli {
 
-Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name, const DimBindings &dims) {
+Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name,
+                           const DimBindings &dims) {
   Context context;
   auto module = loadModule(context, source, options);
   if (!module)

@@ -12,6 +12,7 @@ struct Model {
   int64_t flops = 0; ///< Of matmuls.
 };
 /// For the graph `name` of `source`, all of whose names `dims` binds.
-Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name, const DimBindings &dims);
+Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name,
+                           const DimBindings &dims);
 
 } // namespace minic::cli

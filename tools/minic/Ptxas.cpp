@@ -86,7 +86,8 @@ Expected<std::string> assemblePtx(const std::string &ptx, const std::string &tar
     return ptxas;
   PrivateFolder folder;
   if (!folder.isGood())
-    return Diagnostic{.code = ErrorCode::UnreadableFile, .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
+    return Diagnostic{.code = ErrorCode::UnreadableFile,
+                      .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
                       .fix = "set TMPDIR to a folder that can be written to"};
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
   if (auto written = writeOutput(input, ptx); !written)

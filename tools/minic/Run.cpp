@@ -44,7 +44,8 @@ Expected<std::string> writeResults(const Flags &flags, const Signature &signatur
     } else if (flags.json) {
       entry["data"] = elements(tensor);
     } else {
-      text += name + ": tensor<" + shapeString(tensor.dtype(), tensor.shape()) + "> = " + tensorText(tensor, flags.full ? 0 : 1000) + "\n";
+      text += name + ": tensor<" + shapeString(tensor.dtype(), tensor.shape()) +
+              "> = " + tensorText(tensor, flags.full ? 0 : 1000) + "\n";
     }
     list.push_back(std::move(entry));
   }

@@ -76,7 +76,8 @@ std::string ptxasPath() {
 
 std::string ptxasComplaints(const std::string &ptx, std::string_view targetName) {
   static int number = 0;
-  auto file = std::filesystem::temp_directory_path() / ("minic-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".ptx");
+  auto file =
+      std::filesystem::temp_directory_path() / ("minic-" + std::to_string(getpid()) + "-" + std::to_string(number++) + ".ptx");
   std::ofstream(file) << ptx;
   std::string command = ptxasPath() + " -v -arch=" + std::string(targetName) + " " + file.string() + " -o /dev/null 2>&1", said;
   FILE *pipe = popen(command.c_str(), "r");

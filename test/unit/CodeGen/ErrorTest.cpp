@@ -33,6 +33,11 @@ TEST(Refused, MoreParametersThanTheTargetHas) {
   EXPECT_EQ(errorsOf(text, "sm_100"), "");
 }
 
+TEST(Refused, NamesThatPtxDoesNotTake) {
+  for (const char *name : {"_", "WARP_SZ"})
+    EXPECT_TRUE(has(errorsOf("kernel @" + std::string(name) + "() at machine, threads = 32 {\n  return\n}\n"), "E0802")) << name;
+}
+
 TEST(Kernels, LevelsAboveAreLeftAlone) {
   std::string text = R"(
     kernel @t(%x: buffer<Mxf32>, %y: buffer<Mxf32>) at tile {

@@ -42,10 +42,12 @@ std::string rowsKernel(const std::string &masked, const std::string &columns = "
 std::string matmulKernel(const std::string &type, const std::string &acc) {
   return R"(
     #c = layout<reg = [1:4@1, 0:4@1, 0:2@32], lane = [1:8@4, 0:4@4], warp = [1:2@32, 0:2@16]>
-    #a = layout<reg = [2:)" + std::string(type == "f64" ? "2@1, 2:2@2" : "4@1") + R"(, 0:2@32], lane = [2:4@4, 0:8@1], warp = [0:4@8]>
+    #a = layout<reg = [2:)" +
+         std::string(type == "f64" ? "2@1, 2:2@2" : "4@1") + R"(, 0:2@32], lane = [2:4@4, 0:8@1], warp = [0:4@8]>
     #b = layout<reg = [1:4@1, 2:2@8], lane = [1:16@4, 2:2@1], warp = [2:4@2]>
     kernel @matmul_)" +
-         type + "(%x: buffer<MxKx" + type + ">, %w: buffer<KxNx" + type + ">, %y: buffer<MxNx" + acc + R"(>) at machine, threads = 128 {
+         type + "(%x: buffer<MxKx" + type + ">, %w: buffer<KxNx" + type + ">, %y: buffer<MxNx" + acc +
+         R"(>) at machine, threads = 128 {
       %i, %j = program_id grid = [ceildiv(M, 64), ceildiv(N, 64)] : index, index
       %block = constant 64 : index
       %row = mul %i, %block : index
@@ -54,8 +56,8 @@ std::string matmulKernel(const std::string &type, const std::string &acc) {
          type + R"(, strides = [1, 1, 68]>
       %sb = alloc_shared : smem<1x64x16x)" +
          type + R"(, strides = [1, 1, 68]>
-      %none = constant )" + std::string(acc == "i32" ? "0" : "0.0") + R"( : tile<64x64x1x)" +
-         acc + R"(, #c>
+      %none = constant )" +
+         std::string(acc == "i32" ? "0" : "0.0") + R"( : tile<64x64x1x)" + acc + R"(, #c>
       %lo = constant 0 : index
       %hi = dim K : index
       %step = constant 16 : index
@@ -64,8 +66,8 @@ std::string matmulKernel(const std::string &type, const std::string &acc) {
          acc + R"(, #c>):
         %va = load %x, %row, %k, dims = [0, 2], mask = [0, 2], vec = 1 : tile<64x1x16x)" +
          type + R"(, #a>
-        %vb = load %w, %k, %column, dims = [2, 1], mask = [1, 2], vec = )" + std::string(type == "f64" ? "2" : "4") + R"( : tile<1x64x16x)" +
-         type + R"(, #b>
+        %vb = load %w, %k, %column, dims = [2, 1], mask = [1, 2], vec = )" +
+         std::string(type == "f64" ? "2" : "4") + R"( : tile<1x64x16x)" + type + R"(, #b>
         barrier
         shared_store %va, %sa
         shared_store %vb, %sb
@@ -148,8 +150,7 @@ TEST(Matmul, ChainsAscendAlongK) {
     ASSERT_NE(at, std::string::npos);
     size_t line = code.rfind('\n', at) + 1, end = code.find('\n', at);
     std::string text = code.substr(line, end - line);
-    if (step > 0)
-      EXPECT_TRUE(text.ends_with("float " + previous + ")")) << text;
+    EXPECT_TRUE(step == 0 || text.ends_with("float " + previous + ")")) << text;
     previous = text.substr(2, text.find(" = ") - 2);
     for (int element = 0; element < 32 && at != std::string::npos; ++element)
       at = code.find("call float @llvm.fma.f32(", at + 1);
@@ -246,8 +247,62 @@ TEST(Kernels, CombinerRegionOverRegistersAndLanes) {
   EXPECT_TRUE(ptxasPath().empty() || ptxasComplaints(ptx, "sm_90a").empty());
 }
 
+/// A 32 x 8 tile from row-major memory to shared memory of a given row stride and back in another layout.
+std::string sharedKernel(int stride) {
+  return R"(
+    #in = layout<reg = [1:4@1], lane = [1:2@4, 0:16@1], warp = [0:2@16]>
+    #out = layout<reg = [1:8@1], lane = [0:32@1], warp = [_:2]>
+    kernel @k(%x: buffer<32x8xf32>, %y: buffer<32x8xf32>) at machine, threads = 64 {
+      %o = constant 0 : index
+      %v = load %x, %o, %o, mask = [], vec = 4 : tile<32x8xf32, #in>
+      %m = alloc_shared : smem<32x8xf32, strides = [)" +
+         std::to_string(stride) + R"(, 1]>
+      shared_store %v, %m
+      barrier
+      %w = shared_load %m : tile<32x8xf32, #out>
+      barrier
+      shared_store %w, %m
+      store %w, %y, %o, %o, mask = [], vec = 4
+      return
+    }
+  )";
+}
+
+TEST(Shared, AccessesAreAsWideAsTheirAlignmentIsProved) {
+  std::string wide = ptxOf(sharedKernel(12)), pair = ptxOf(sharedKernel(10)), narrow = ptxOf(sharedKernel(9));
+  EXPECT_EQ(count(wide, "st.shared.v4"), 3u);
+  EXPECT_EQ(count(wide, "ld.shared.v4"), 2u);
+  EXPECT_EQ(count(pair, "st.shared.v2"), 6u);
+  EXPECT_EQ(count(pair, "ld.shared.v2"), 4u);
+  EXPECT_EQ(count(narrow, "st.shared.b32"), 12u);
+  EXPECT_EQ(count(narrow, "ld.shared.b32"), 8u);
+}
+
+TEST(Shared, OneWarpStoresWhatBothHold) {
+  std::string code = llvmOf(sharedKernel(12));
+  EXPECT_EQ(count(code, "icmp eq i32 %warp, 0"), 1u);
+  EXPECT_EQ(count(code, "br i1"), 2u) << "one for shared memory, one for the buffer; barriers are outside";
+}
+
+TEST(Kernels, ReductionOfSixPairsTheFirstTwoWithTheLastTwo) {
+  std::string code = llvmOf(R"(
+    #t = layout<reg = [0:6@1], lane = [_:32], warp = []>
+    #s = layout<reg = [], lane = [_:32], warp = []>
+    kernel @six(%x: buffer<6xf32>, %y: buffer<1xf32>) at machine, threads = 32 {
+      %o = constant 0 : index
+      %v = load %x, %o, mask = [], vec = 2 : tile<6xf32, #t>
+      %r = reduce sum %v, axes = [0], over = reg : tile<1xf32, #s>
+      store %r, %y, %o, mask = [], vec = 1
+      return
+    })");
+  // (v0 + v4) + v2 and (v1 + v5) + v3, then their sum.
+  EXPECT_EQ(count(code, "fadd float"), 5u);
+  for (const char *sum : {"fadd float %v, %v4", "fadd float %v1, %v5", ", %v2\n", ", %v3\n"})
+    EXPECT_TRUE(has(code, sum)) << sum << "\n" << code;
+}
+
 TEST(Kernels, DescribedForTheLaunch) {
-  Parsed module(matmulKernel("f32", "f32") + rowsKernel("[0]").replace(0, 0, ""));
+  Parsed module(matmulKernel("f32", "f32") + rowsKernel("[0]"));
   ASSERT_TRUE(bool(module));
   auto kernels = emitKernels(*module, target("sm_90a"));
   ASSERT_TRUE(bool(kernels));

@@ -13,7 +13,8 @@ std::string tile(std::string_view type) { return "tile<32x" + std::string(type) 
 std::string buffer(std::string_view type) { return "buffer<32x" + std::string(type) + ">"; }
 
 /// A kernel that applies `op` to elements of `types`. i64 is not in memory: it comes from and goes to i32.
-std::string kernel(const std::string &name, const std::string &op, const std::vector<std::string> &types, const std::string &result) {
+std::string kernel(const std::string &name, const std::string &op, const std::vector<std::string> &types,
+                   const std::string &result) {
   auto stored = [](const std::string &type) { return type == "i64" ? std::string("i32") : type; };
   std::string text = "kernel @" + name + "(", body, operands;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -36,7 +37,8 @@ std::string kernel(const std::string &name, const std::string &op, const std::ve
   return text + "  store " + last + ", %y, %o, mask = [], vec = 1\n  return\n}\n";
 }
 
-std::string one(const std::string &op, const std::vector<std::string> &types, const std::string &result, std::string_view name = defaultTarget) {
+std::string one(const std::string &op, const std::vector<std::string> &types, const std::string &result,
+                std::string_view name = defaultTarget) {
   return ptxOf(header + kernel("k", op, types, result), name);
 }
 

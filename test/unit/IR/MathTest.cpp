@@ -16,7 +16,7 @@ using namespace minic;
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double quietNaN = std::numeric_limits<double>::quiet_NaN();
 
 template <typename T> constexpr DType dtypeOf = sizeof(T) == 4 ? DType::F32 : DType::F64;
 
@@ -169,8 +169,8 @@ TYPED_TEST(Math, SpecialValues) {
   EXPECT_EQ(apply(OpKind::Exp, T(-0.0)), T(1));
   EXPECT_TRUE(isZero(apply(OpKind::Exp, T(-inf))));
   EXPECT_EQ(apply(OpKind::Exp, T(inf)), T(inf));
-  EXPECT_TRUE(std::isnan(apply(OpKind::Exp, T(nan))));
-  EXPECT_TRUE(std::isnan(apply(OpKind::Exp, T(-nan))));
+  EXPECT_TRUE(std::isnan(apply(OpKind::Exp, T(quietNaN))));
+  EXPECT_TRUE(std::isnan(apply(OpKind::Exp, T(-quietNaN))));
   EXPECT_TRUE(isZero(apply(OpKind::Exp, std::numeric_limits<T>::lowest())));
   EXPECT_EQ(apply(OpKind::Exp, std::numeric_limits<T>::max()), T(inf));
 
@@ -178,7 +178,7 @@ TYPED_TEST(Math, SpecialValues) {
   EXPECT_EQ(apply(OpKind::Log, T(0)), T(-inf));
   EXPECT_EQ(apply(OpKind::Log, T(-0.0)), T(-inf));
   EXPECT_EQ(apply(OpKind::Log, T(inf)), T(inf));
-  for (T x : {T(-1), T(-inf), T(nan), -std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::lowest()})
+  for (T x : {T(-1), T(-inf), T(quietNaN), -std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::lowest()})
     EXPECT_TRUE(std::isnan(apply(OpKind::Log, x))) << x;
 
   EXPECT_EQ(apply(OpKind::Rsqrt, T(0)), T(inf));

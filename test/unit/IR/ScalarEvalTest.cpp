@@ -13,7 +13,7 @@ using namespace minic;
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double quietNaN = std::numeric_limits<double>::quiet_NaN();
 
 Scalar integer(int64_t value) { return Scalar{uint64_t(value)}; }
 
@@ -96,11 +96,11 @@ TEST(ScalarEval, RoundEvenTiesToEven) {
 
 TEST(ScalarEval, MaxMinAndReluPropagateNaNAndOrderZeros) {
   for (DType t : floats) {
-    EXPECT_TRUE(std::isnan(eval(OpKind::Max, t, {nan, 1}))) << dtypeName(t);
-    EXPECT_TRUE(std::isnan(eval(OpKind::Max, t, {1, nan})));
-    EXPECT_TRUE(std::isnan(eval(OpKind::Min, t, {nan, -inf})));
-    EXPECT_TRUE(std::isnan(eval(OpKind::Min, t, {-inf, nan})));
-    EXPECT_TRUE(std::isnan(eval(OpKind::Relu, t, {nan})));
+    EXPECT_TRUE(std::isnan(eval(OpKind::Max, t, {quietNaN, 1}))) << dtypeName(t);
+    EXPECT_TRUE(std::isnan(eval(OpKind::Max, t, {1, quietNaN})));
+    EXPECT_TRUE(std::isnan(eval(OpKind::Min, t, {quietNaN, -inf})));
+    EXPECT_TRUE(std::isnan(eval(OpKind::Min, t, {-inf, quietNaN})));
+    EXPECT_TRUE(std::isnan(eval(OpKind::Relu, t, {quietNaN})));
     EXPECT_TRUE(isPositiveZero(eval(OpKind::Max, t, {-0.0, 0.0})));
     EXPECT_TRUE(isPositiveZero(eval(OpKind::Max, t, {0.0, -0.0})));
     EXPECT_TRUE(isNegativeZero(eval(OpKind::Min, t, {-0.0, 0.0})));
@@ -154,8 +154,8 @@ TEST(ScalarEval, CompareIsOrderedAndExact) {
       EXPECT_EQ(relation(p, t, 1, 2), p == "ne" || p == "lt" || p == "le") << p;
       EXPECT_EQ(relation(p, t, 2, 1), p == "ne" || p == "gt" || p == "ge") << p;
       EXPECT_EQ(relation(p, t, -0.0, 0.0), p == "eq" || p == "le" || p == "ge") << p;
-      EXPECT_EQ(relation(p, t, nan, 1), p == "ne") << p;
-      EXPECT_EQ(relation(p, t, nan, nan), p == "ne") << p;
+      EXPECT_EQ(relation(p, t, quietNaN, 1), p == "ne") << p;
+      EXPECT_EQ(relation(p, t, quietNaN, quietNaN), p == "ne") << p;
     }
   for (DType t : {DType::I32, DType::I64, DType::Index})
     EXPECT_TRUE(relation("lt", t, -1, 0));
@@ -188,12 +188,12 @@ TEST(ScalarEval, FloatToIntegerTruncatesAndSaturates) {
   for (DType t : floats) {
     EXPECT_EQ(convertInt(-2.75, t, DType::I32), -2);
     EXPECT_EQ(convertInt(2.75, t, DType::Index), 2);
-    EXPECT_EQ(convertInt(nan, t, DType::I32), 0);
-    EXPECT_EQ(convertInt(nan, t, DType::I64), 0);
+    EXPECT_EQ(convertInt(quietNaN, t, DType::I32), 0);
+    EXPECT_EQ(convertInt(quietNaN, t, DType::I64), 0);
     EXPECT_EQ(convertInt(inf, t, DType::I32), max32);
     EXPECT_EQ(convertInt(-inf, t, DType::I64), min64);
     EXPECT_EQ(convertInt(inf, t, DType::Index), max64);
-    EXPECT_EQ(convertInt(nan, t, DType::I1), 1);
+    EXPECT_EQ(convertInt(quietNaN, t, DType::I1), 1);
     EXPECT_EQ(convertInt(-0.0, t, DType::I1), 0);
     EXPECT_EQ(convertInt(0.25, t, DType::I1), 1);
   }
