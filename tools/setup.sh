@@ -32,11 +32,12 @@ as_root() {
   fi
 }
 
-# LLVM 22 is in Debian 12's security archive, which a system made by debootstrap does not list. Its address is that of the main archive
-# with -security at the end.
+# LLVM 22 is in Debian 12's security archive, which a system made by debootstrap does not list. Its address is that of the main
+# archive with -security at the end.
 add_security_archive() {
   local main
-  main=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE '(https?|file|ftp)://[^ ]*/debian/?( |$)' | head -1)
+  main=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+    grep -oE '(https?|file|ftp)://[^ ]*/debian/?( |$)' | head -1)
   main=${main%% *}
   main=${main%/}
   [ -n "$main" ] || return 1

@@ -3,6 +3,7 @@
 
 #include "Lexer.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -238,7 +239,10 @@ void ModulePrinter::print(const Function &f) {
 }
 
 std::string printModule(const Module &module, const PrintOptions &options) {
-  std::string out = "minic 1\nmodule target = " + module.target + ", numerics = " + module.numerics + "\n";
+  // A graph is for any target, until a schedule is chosen for one.
+  bool forTarget = module.targetStated || std::any_of(module.functions().begin(), module.functions().end(),
+                                                      [](const Function *f) { return f->level != Level::Graph; });
+  std::string out = "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics + "\n";
   ModulePrinter printer(out, options);
   for (const Function *function : module.functions()) {
     out += '\n';

@@ -1,5 +1,5 @@
-// Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and 16-bit floats are staged to full
-// blocks of the type the loop reads, so a loop knows neither. Ops with a body in Math.ir are a list of such loops.
+// Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and 16-bit floats are staged to
+// full blocks of the type the loop reads, so a loop knows neither. Ops with a body in Math.ir are a list of such loops.
 //
 // Each loop applies one primitive and stores it, so no compiler can contract two of them into an fma.
 #include "minic/IR/ScalarEval.h"
@@ -33,13 +33,15 @@ template <typename T> T wrapAdd(T a, T b) { return T(Unsigned<T>(a) + Unsigned<T
 template <typename T> T wrapSub(T a, T b) { return T(Unsigned<T>(a) - Unsigned<T>(b)); }
 template <typename T> T wrapMul(T a, T b) { return T(Unsigned<T>(a) * Unsigned<T>(b)); }
 /// The shift amount is taken modulo the width: a file may hold any number.
-template <typename T> T shiftLeft(T a, T b) { return T(Unsigned<T>(a) << (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits)); }
+template <typename T> T shiftLeft(T a, T b) {
+  return T(Unsigned<T>(a) << (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits));
+}
 template <typename T> T shiftRight(T a, T b) { return T(a >> (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits)); }
 
 template <typename T> T ieeeMaximum(T a, T b) {
   if (a == b)
-    return std::signbit(a) ? b : a; // Equal zeros may differ in sign.
-  return a > b ? a : b > a ? b : a + b; // Neither is greater: one is NaN.
+    return std::signbit(a) ? b : a;     // Zeros of different sign are equal.
+  return a > b ? a : b > a ? b : a + b; // If neither is greater, one is NaN, and so is the sum.
 }
 template <typename T> T ieeeMinimum(T a, T b) {
   if (a == b)
@@ -48,14 +50,14 @@ template <typename T> T ieeeMinimum(T a, T b) {
 }
 
 /// `AddForm<T>::apply(a, b, c)`: the row's host form for T.
-#define MINIC_SCALAR(id, name, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                          \
-  template <typename T> struct id##Form {                                                                                            \
-    static auto apply([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {                                            \
-      if constexpr (std::is_floating_point_v<T>)                                                                                     \
-        return hostFloat;                                                                                                            \
-      else                                                                                                                           \
-        return hostInt;                                                                                                              \
-    }                                                                                                                                \
+#define MINIC_SCALAR(id, name, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                        \
+  template <typename T> struct id##Form {                                                                                          \
+    static auto apply([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {                                          \
+      if constexpr (std::is_floating_point_v<T>)                                                                                   \
+        return hostFloat;                                                                                                          \
+      else                                                                                                                         \
+        return hostInt;                                                                                                            \
+    }                                                                                                                              \
   };
 #define MINIC_MATH(...)
 #define MINIC_OP(...)
@@ -75,7 +77,9 @@ template <typename T> T load(const std::byte *data, int64_t lane) {
   std::memcpy(&value, data + size_t(lane) * sizeof(T), sizeof(T));
   return value;
 }
-template <typename T> void store(std::byte *data, int64_t lane, T value) { std::memcpy(data + size_t(lane) * sizeof(T), &value, sizeof(T)); }
+template <typename T> void store(std::byte *data, int64_t lane, T value) {
+  std::memcpy(data + size_t(lane) * sizeof(T), &value, sizeof(T));
+}
 
 /// Lanes of type M in memory are computed in T.
 template <typename Form, typename T, typename M> void applyForm(const std::byte *const *in, std::byte *out, int64_t count) {
@@ -118,17 +122,24 @@ double roundToOdd(int64_t x) {
   return x < 0 ? -value : value;
 }
 
-template <DType to> struct Element;
-template <> struct Element<DType::F64> { using Memory = double; };
-template <> struct Element<DType::F32> { using Memory = float; };
-template <> struct Element<DType::F16> { using Memory = uint16_t; };
-template <> struct Element<DType::BF16> { using Memory = uint16_t; };
-template <> struct Element<DType::I64> { using Memory = int64_t; };
-template <> struct Element<DType::I32> { using Memory = int32_t; };
-template <> struct Element<DType::I1> { using Memory = uint8_t; };
+/// A value of the type that an element of `t` has in memory.
+template <DType t> constexpr auto memoryValue() {
+  if constexpr (t == DType::F64)
+    return double();
+  else if constexpr (t == DType::F32)
+    return float();
+  else if constexpr (t == DType::F16 || t == DType::BF16)
+    return uint16_t();
+  else if constexpr (t == DType::I32)
+    return int32_t();
+  else if constexpr (t == DType::I1)
+    return uint8_t();
+  else
+    return int64_t();
+}
 
 template <DType to, typename From> auto convertLane(From x) {
-  using To = typename Element<to>::Memory;
+  using To = decltype(memoryValue<to>());
   if constexpr (to == DType::I1) {
     return To(x != From(0));
   } else if constexpr (to == DType::F16 || to == DType::BF16) {
@@ -184,8 +195,8 @@ template <typename Form, typename T, typename M> constexpr Loop formLoop() {
 template <typename M> Loop primitiveLoop(OpKind kind) {
   using T = std::conditional_t<std::is_same_v<M, uint8_t>, int32_t, M>; // The table's forms see an i1 as an i32.
   switch (kind) {
-#define MINIC_SCALAR(id, ...)                                                                                                        \
-  case OpKind::id:                                                                                                                   \
+#define MINIC_SCALAR(id, ...)                                                                                                      \
+  case OpKind::id:                                                                                                                 \
     return formLoop<id##Form<T>, T, M>();
 #include "minic/IR/ScalarOps.def"
 #undef MINIC_SCALAR
@@ -270,7 +281,8 @@ void fillBlock(std::byte *block, const std::byte *element, size_t bytes, int64_t
     std::memcpy(block + size_t(i) * bytes, element, bytes);
 }
 
-/// A body as loops over blocks. Slot 0 is the parameter, then the constants, then the results of the steps; the last one is returned.
+/// A body as loops over blocks. Slot 0 is the parameter, then come the constants, then the results of the steps, the last of which
+/// is returned.
 struct MathProgram {
   struct Step {
     Loop loop;
@@ -301,8 +313,8 @@ MathProgram compileBody(const Function &body) {
       DType dtype = op.result()->type().dtype();
       const Attribute &value = *op.attr("value");
       Scalar element = isFloat(dtype) ? Scalar::of(*value.asNumber(), dtype) : Scalar{uint64_t(*value.asInt())};
-      fillBlock(program.constants.emplace_back().data(), reinterpret_cast<const std::byte *>(&element.bits), size_t(dtypeBytes(dtype)),
-                blockLanes);
+      fillBlock(program.constants.emplace_back().data(), reinterpret_cast<const std::byte *>(&element.bits),
+                size_t(dtypeBytes(dtype)), blockLanes);
       slots[op.result()] = program.constants.size();
     }
   for (const Operation &op : body.body()) {
@@ -317,7 +329,8 @@ MathProgram compileBody(const Function &body) {
     program.steps.push_back(step);
     slots[op.result()] = program.constants.size() + program.steps.size();
   }
-  assert(slots.at(body.terminator()->operand(0)) == program.constants.size() + program.steps.size() && "the last operation is returned");
+  assert(slots.at(body.terminator()->operand(0)) == program.constants.size() + program.steps.size() &&
+         "the last operation is returned");
   return program;
 }
 

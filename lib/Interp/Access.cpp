@@ -47,10 +47,12 @@ bool Runner::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffe
       at += (axis ? ", " : "") + std::to_string(where);
     }
     return fail(instr, ErrorCode::OutOfBounds,
-                "an access to '" + buffer.param->name + "' at [" + at + "] is outside its shape " + shapeString(buffer.param->dtype, shape));
+                "an access to '" + buffer.param->name + "' at [" + at + "] is outside its shape " +
+                    shapeString(buffer.param->dtype, shape));
   }
   for (size_t axis = 0; axis < axes; ++axis)
-    box.base += start[axis] * buffer.strides[axis]; // In range: the box holds an element of the buffer, and the lane is a tile away from it.
+    box.base += start[axis] *
+                buffer.strides[axis]; // In range: the box holds an element of the buffer, and the lane is a tile away from it.
   return info.vec <= 1 || checkVector(instr, info, buffer, box);
 }
 
@@ -71,7 +73,8 @@ bool Runner::checkVector(const Instr &instr, const AccessInfo &info, const Launc
   return aligned || refuse("their address is not a multiple of that");
 }
 
-/// Rows of a box: `fn(lane, element, count)` with the first lane, its element of the buffer, and how many lanes follow along `axis`.
+/// Rows of a box: `fn(lane, element, count)` with the first lane, its element of the buffer, and how many lanes follow along
+/// `axis`.
 template <typename Fn>
 static void forEachRow(std::span<const int64_t> lo, std::span<const int64_t> hi, std::span<const int64_t> laneStride,
                        std::span<const int64_t> elementStride, int64_t base, size_t axis, Fn &&fn) {
@@ -150,7 +153,8 @@ bool Runner::loadRows(const Instr &instr, const AccessInfo &info, int bufferInde
   if (bad < 0)
     return true;
   return fail(instr, ErrorCode::UndefinedRead,
-              "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) + " is read, and nothing has written it");
+              "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) +
+                  " is read, and nothing has written it");
 }
 
 bool Runner::load(const Instr &instr) {

@@ -71,8 +71,8 @@ struct CpuDevice::Impl {
     if (it == memory.end())
       return deviceError(ErrorCode::CannotInterpret, "there is no memory " + std::to_string(id) + " on this device");
     if (bytes > it->second.bytes)
-      return deviceError(ErrorCode::OutOfBounds, std::to_string(bytes) + " bytes are touched in memory of " +
-                                                     std::to_string(it->second.bytes) + " bytes");
+      return deviceError(ErrorCode::OutOfBounds,
+                         std::to_string(bytes) + " bytes are touched in memory of " + std::to_string(it->second.bytes) + " bytes");
     return &it->second;
   }
   Expected<void> bindBuffers(LaunchState &state, std::span<const DeviceMemory> buffers);
@@ -85,7 +85,8 @@ CpuDevice::~CpuDevice() = default;
 
 Expected<DeviceMemory> CpuDevice::allocate(int64_t bytes) {
   if (bytes < 0 || bytes > maxDeviceBytes - impl->total)
-    return deviceError(ErrorCode::OutOfMemory, "the interpreter's device has no " + std::to_string(bytes) + " bytes left of its 8 GiB");
+    return deviceError(ErrorCode::OutOfMemory,
+                       "the interpreter's device has no " + std::to_string(bytes) + " bytes left of its 8 GiB");
   Allocation allocation{.bytes = bytes};
   allocation.data.reset(static_cast<std::byte *>(std::malloc(size_t(std::max<int64_t>(bytes, 1)))));
   allocation.defined = zeroedArray<uint8_t>(bytes);
@@ -122,9 +123,9 @@ Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from)
   const Allocation &allocation = **memory;
   if (!allDefined(allocation.defined.get(), 0, int64_t(to.size()))) {
     auto *hole = static_cast<const uint8_t *>(std::memchr(allocation.defined.get(), 0, to.size()));
-    return deviceError(ErrorCode::LostStore,
-                       (allocation.storedBy.empty() ? "a result" : allocation.storedBy) + " is never stored at byte " +
-                           std::to_string(hole - allocation.defined.get()) + " of " + std::to_string(to.size()));
+    return deviceError(ErrorCode::LostStore, (allocation.storedBy.empty() ? "a result" : allocation.storedBy) +
+                                                 " is never stored at byte " + std::to_string(hole - allocation.defined.get()) +
+                                                 " of " + std::to_string(to.size()));
   }
   if (!to.empty())
     std::memcpy(to.data(), allocation.data.get(), to.size());
@@ -149,8 +150,9 @@ Expected<void> CpuDevice::copy(DeviceMemory to, DeviceMemory from, int64_t bytes
 Expected<void> CpuDevice::Impl::bindBuffers(LaunchState &state, std::span<const DeviceMemory> buffers) {
   const PreparedKernel &kernel = *state.kernel;
   if (buffers.size() != kernel.buffers.size())
-    return deviceError(ErrorCode::LaunchMismatch, "kernel '" + kernel.function->name + "' takes " + std::to_string(kernel.buffers.size()) +
-                                                      " buffers, and the launch gives " + std::to_string(buffers.size()));
+    return deviceError(ErrorCode::LaunchMismatch, "kernel '" + kernel.function->name + "' takes " +
+                                                      std::to_string(kernel.buffers.size()) + " buffers, and the launch gives " +
+                                                      std::to_string(buffers.size()));
   auto noMemory = [] { return deviceError(ErrorCode::OutOfMemory, "the host has no memory to check a launch"); };
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferParam &param = kernel.buffers[i];

@@ -61,7 +61,8 @@ void multiplyPresent(const DotInfo &info, T *acc, const T *lhs, const T *rhs, co
   for (int64_t k = 0; k < info.contracted; ++k)
     for (const DotInfo::Run &run : info.runs)
       for (int64_t i = 0; i < info.run; ++i) {
-        size_t l = size_t(k * info.lhs.outer + run.lhs + i * info.lhsStep), r = size_t(k * info.rhs.outer + run.rhs + i * info.rhsStep);
+        size_t l = size_t(k * info.lhs.outer + run.lhs + i * info.lhsStep),
+               r = size_t(k * info.rhs.outer + run.rhs + i * info.rhsStep);
         if ((!lhsAbsent.empty() && lhsAbsent[l]) || (!rhsAbsent.empty() && rhsAbsent[r]))
           continue;
         acc[run.acc + i] = multiplyAdd(lhs[l], rhs[r], acc[run.acc + i]);
@@ -119,7 +120,8 @@ bool Runner::packOperand(const Instr &instr, unsigned which, const DotOperand &o
     return race(instr, earlier, racing);
   if (undefinedAt >= 0)
     return fail(instr, ErrorCode::UndefinedRead,
-                "element " + std::to_string(undefinedAt) + " of " + valueName(instr.op->operand(which)) + " is undefined and is multiplied");
+                "element " + std::to_string(undefinedAt) + " of " + valueName(instr.op->operand(which)) +
+                    " is undefined and is multiplied");
   return true;
 }
 

@@ -12,7 +12,8 @@ namespace minic::interp {
 
 enum LaneState : uint8_t {
   Defined,
-  Absent,    ///< Tile level: the lane is outside its tensor. Absorbed by element-wise ops, skipped by reduce and dot, dropped by store.
+  Absent,    ///< Tile level: the lane is outside its tensor. Absorbed by element-wise ops, skipped by reduce and dot, dropped by
+             ///< store.
   Undefined, ///< Nothing gave it a value; it may be carried along, and using it is an error.
 };
 

@@ -48,7 +48,7 @@ struct LaunchBuffer {
   const BufferParam *param = nullptr;
   Allocation *memory = nullptr;
   std::vector<int64_t> strides;
-  std::unique_ptr<uint64_t[], FreeDeleter> marks; ///< Of stored buffers: StoreMark per element.
+  std::unique_ptr<uint64_t[], FreeDeleter> marks;        ///< Of stored buffers: StoreMark per element.
   std::unique_ptr<uint8_t[], FreeDeleter> read, written; ///< Touched elements; null unless traffic is counted.
 };
 
@@ -62,8 +62,8 @@ struct DoubleStore {
   int buffer = 0;
 };
 
-/// Marks `element` as stored by `mark`, or says who stored it as well. Of two programs the earlier one keeps the element, so that what
-/// is reported in the end does not depend on timing.
+/// Marks `element` as stored by `mark`, or says who stored it as well. Of two programs the earlier one keeps the element, so that
+/// what is reported in the end does not depend on timing.
 std::optional<DoubleStore> claim(uint64_t *marks, int64_t element, StoreMark mark);
 
 /// Shared memory of one CTA and its race detector: two threads touch one element between two barriers, and one of them writes.

@@ -56,7 +56,8 @@ private:
 
 bool Evaluator::fail(const Operation *op, ErrorCode code, std::string message) {
   if (!error) {
-    error = Diagnostic{.code = code, .message = "graph '" + graph.name + "': " + std::move(message), .loc = op ? op->loc() : graph.loc};
+    error =
+        Diagnostic{.code = code, .message = "graph '" + graph.name + "': " + std::move(message), .loc = op ? op->loc() : graph.loc};
     if (op)
       error->note("in: " + printOperation(*op));
   }
@@ -79,7 +80,8 @@ bool Evaluator::shapeOf(Type type, const Operation *op, std::vector<int64_t> &sh
   }
   auto product = checkedProduct(shape);
   if (!product || *product > maxValueBytes / 8)
-    return fail(op, ErrorCode::TooLarge, "a value of " + shapeString(type.dtype(), shape) + " is too large for the reference evaluation");
+    return fail(op, ErrorCode::TooLarge,
+                "a value of " + shapeString(type.dtype(), shape) + " is too large for the reference evaluation");
   count = *product;
   return true;
 }
@@ -92,7 +94,8 @@ bool Evaluator::make(const Operation *op, DType dtype, int64_t size, LaneArray &
 bool Evaluator::bindInputs(std::span<const HostTensor> inputs) {
   if (inputs.size() != graph.params().size())
     return fail(nullptr, ErrorCode::BadInput,
-                std::to_string(inputs.size()) + " inputs are given, and there are " + std::to_string(graph.params().size()) + " parameters");
+                std::to_string(inputs.size()) + " inputs are given, and there are " + std::to_string(graph.params().size()) +
+                    " parameters");
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value *param = graph.params()[i];
     std::vector<int64_t> shape;
@@ -102,8 +105,8 @@ bool Evaluator::bindInputs(std::span<const HostTensor> inputs) {
     DType dtype = param->type().dtype();
     if (inputs[i].dtype() != dtype || inputs[i].shape() != shape)
       return fail(nullptr, ErrorCode::BadInput,
-                  "the input '" + param->name() + "' is " + shapeString(inputs[i].dtype(), inputs[i].shape()) + ", and the parameter is " +
-                      shapeString(dtype, shape));
+                  "the input '" + param->name() + "' is " + shapeString(inputs[i].dtype(), inputs[i].shape()) +
+                      ", and the parameter is " + shapeString(dtype, shape));
     LaneArray lanes;
     if (!make(nullptr, oracleDType(dtype), count, lanes))
       return false;
@@ -173,8 +176,8 @@ bool Evaluator::broadcast(const Operation &op) {
   for (size_t axis = 0; axis < from.size(); ++axis) {
     size_t target = size_t(axes[axis]);
     if (from[axis] != to[target] && from[axis] != 1)
-      return fail(&op, ErrorCode::ShapeMismatch, "an axis of size " + std::to_string(from[axis]) + " becomes one of size " +
-                                                     std::to_string(to[target]));
+      return fail(&op, ErrorCode::ShapeMismatch,
+                  "an axis of size " + std::to_string(from[axis]) + " becomes one of size " + std::to_string(to[target]));
     strides[target] = from[axis] == 1 ? 0 : fromStrides[axis];
   }
   return gather(op, to, strides);
@@ -345,18 +348,21 @@ bool Evaluator::matmul(const Operation &op) {
   size_t rank = lhsShape.size();
   int64_t m = lhsShape[rank - 2], k = lhsShape[rank - 1], n = rhsShape[rank - 1];
   if (rhsShape[rank - 2] != k)
-    return fail(&op, ErrorCode::ContractedMismatch, "the contracted sizes are " + std::to_string(k) + " and " +
-                                                        std::to_string(rhsShape[rank - 2]));
+    return fail(&op, ErrorCode::ContractedMismatch,
+                "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rhsShape[rank - 2]));
   if (!make(&op, lhs.dtype, count, out))
     return false;
   std::memset(out.data.get(), 0, size_t(count * dtypeBytes(out.dtype)));
   int64_t batches = count ? count / (m * n) : 0;
   for (int64_t batch = 0; batch < batches; ++batch) {
-    auto at = [&]<typename T>(const LaneArray &array, int64_t size) { return reinterpret_cast<T *>(array.data.get()) + batch * size; };
+    auto at = [&]<typename T>(const LaneArray &array, int64_t size) {
+      return reinterpret_cast<T *>(array.data.get()) + batch * size;
+    };
     if (lhs.dtype == DType::F64)
       multiply(at.operator()<double>(out, m * n), at.operator()<double>(lhs, m * k), at.operator()<double>(rhs, k * n), m, k, n);
     else
-      multiply(at.operator()<uint32_t>(out, m * n), at.operator()<uint32_t>(lhs, m * k), at.operator()<uint32_t>(rhs, k * n), m, k, n);
+      multiply(at.operator()<uint32_t>(out, m * n), at.operator()<uint32_t>(lhs, m * k), at.operator()<uint32_t>(rhs, k * n), m, k,
+               n);
   }
   set(op.result(), std::move(out));
   return true;
@@ -395,7 +401,8 @@ bool Evaluator::runOp(const Operation &op) {
     break;
   }
   if (!op.info().elementwise)
-    return fail(&op, ErrorCode::CannotInterpret, "the reference evaluation does not know the op '" + std::string(op.info().name) + "'");
+    return fail(&op, ErrorCode::CannotInterpret,
+                "the reference evaluation does not know the op '" + std::string(op.info().name) + "'");
   std::vector<int64_t> shape;
   int64_t count;
   if (!shapeOf(op.result()->type(), &op, shape, count))
@@ -455,7 +462,8 @@ Expected<std::vector<HostTensor>> Evaluator::run(std::span<const HostTensor> inp
 
 } // namespace
 
-Expected<std::vector<HostTensor>> evaluateGraph(const Function &graph, std::span<const HostTensor> inputs, const DimBindings &dims) {
+Expected<std::vector<HostTensor>> evaluateGraph(const Function &graph, std::span<const HostTensor> inputs,
+                                                const DimBindings &dims) {
   if (graph.kind != FunctionKind::Graph)
     return Diagnostic{.code = ErrorCode::CannotInterpret, .message = "'" + graph.name + "' is no graph", .loc = graph.loc};
   return Evaluator(graph, dims).run(inputs);

@@ -33,7 +33,8 @@ std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents) {
 
 bool Preparer::fail(ErrorCode code, std::string message, const Operation *op) {
   if (!error) {
-    error = Diagnostic{.code = code, .message = "kernel '" + function.name + "': " + std::move(message), .loc = op ? op->loc() : function.loc};
+    error = Diagnostic{
+        .code = code, .message = "kernel '" + function.name + "': " + std::move(message), .loc = op ? op->loc() : function.loc};
     if (op)
       error->note("in: " + printOperation(*op));
   }
@@ -84,7 +85,7 @@ bool Preparer::addParam(const Value &param) {
     return fail(ErrorCode::CannotInterpret, "the parameter '" + param.name() + "' is not a buffer");
   BufferParam buffer{.name = param.name(), .dtype = param.type().dtype()};
   if (buffer.name.empty())
-    buffer.name = "#" + std::to_string(kernel->buffers.size());
+    buffer.name = std::to_string(kernel->buffers.size()); // As the printer names it.
   if (!evaluate(param.type().shape(), buffer.shape))
     return false;
   auto elements = checkedProduct(buffer.shape);
@@ -160,7 +161,7 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
   if (!memory->argumentOf() || memory->argumentOf() != &function.body())
     return fail(ErrorCode::CannotInterpret, "the buffer of an access is not a parameter of the kernel", &op);
   BufferParam &buffer = kernel->buffers[memory->index()];
-  (store ? buffer.stored : buffer.loaded) = true;
+  buffer.stored |= store;
   AccessInfo info;
   info.absentOutside = function.level == Level::Tile;
   info.extents = tile.isTile() ? tile.extents() : std::vector<int64_t>();
@@ -190,7 +191,8 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
     if (info.vec > 1) {
       const auto &regs = tile.layout()->reg;
       if (regs.empty() || regs[0].axis < 0 || regs[0].stride != 1 || regs[0].extent % info.vec)
-        return fail(ErrorCode::BadLayout, "vec = " + std::to_string(info.vec) + ", and the layout holds no such run of elements", &op);
+        return fail(ErrorCode::BadLayout, "vec = " + std::to_string(info.vec) + ", and the layout holds no such run of elements",
+                    &op);
       info.vecAxis = regs[0].axis;
     }
   }

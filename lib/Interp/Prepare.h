@@ -39,13 +39,13 @@ struct BroadcastInfo {
   std::vector<int64_t> from, to;
 };
 struct AccessInfo {
-  bool absentOutside = false;      ///< Tile level: every axis is checked, and lanes outside are absent.
-  std::vector<int> dims;           ///< Tile axis of each buffer axis.
-  std::vector<bool> masked;        ///< Per tile axis.
+  bool absentOutside = false; ///< Tile level: every axis is checked, and lanes outside are absent.
+  std::vector<int> dims;      ///< Tile axis of each buffer axis.
+  std::vector<bool> masked;   ///< Per tile axis.
   std::optional<Scalar> fill;
   int64_t vec = 1;
-  int vecAxis = -1;                ///< Tile axis along which `vec` elements of a thread are neighbours; -1: none.
-  std::vector<int64_t> extents;    ///< Of the tile.
+  int vecAxis = -1;                   ///< Tile axis along which `vec` elements of a thread are neighbours; -1: none.
+  std::vector<int64_t> extents;       ///< Of the tile.
   const ThreadMap *threads = nullptr; ///< Machine level.
 };
 struct SharedInfo {
@@ -57,7 +57,7 @@ struct ReduceInfo {
   OpKind combiner{};
   std::unique_ptr<Body> region; ///< Null with a built-in combiner.
   std::vector<DType> accumulators;
-  std::vector<Scalar> inits;    ///< Of the accumulators' types.
+  std::vector<Scalar> inits; ///< Of the accumulators' types.
   std::vector<int64_t> extents;
   struct Axis {
     int axis = 0;
@@ -69,9 +69,9 @@ struct ReduceInfo {
 };
 /// One operand of a dot, seen as [contracted positions][outer positions].
 struct DotOperand {
-  std::vector<int64_t> loop, stride;  ///< Extents and element strides of the contracted axes, then of its outer axes.
-  int64_t outer = 1;                  ///< Outer positions.
-  std::vector<int32_t> readers;       ///< Machine level: per outer position, which threads read it.
+  std::vector<int64_t> loop, stride; ///< Extents and element strides of the contracted axes, then of its outer axes.
+  int64_t outer = 1;                 ///< Outer positions.
+  std::vector<int32_t> readers;      ///< Machine level: per outer position, which threads read it.
   bool shared = false;
 };
 struct DotInfo {
@@ -92,10 +92,10 @@ struct Instr {
   OpKind kind;
   std::string_view predicate; ///< compare's.
   std::vector<int> in, out;
-  std::vector<int> release;   ///< Slots that nothing after this reads.
-  uint32_t ordinal = 0;       ///< Position in the kernel's text.
-  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, SharedInfo, ReduceInfo,
-               DotInfo>
+  std::vector<int> release; ///< Slots that nothing after this reads.
+  uint32_t ordinal = 0;     ///< Position in the kernel's text.
+  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, SharedInfo,
+               ReduceInfo, DotInfo>
       info;
 };
 
@@ -109,7 +109,7 @@ struct BufferParam {
   DType dtype;
   std::vector<int64_t> shape;
   int64_t elements = 0;
-  bool stored = false, loaded = false;
+  bool stored = false;
 };
 
 struct PreparedKernel {

@@ -7,13 +7,14 @@
 
 namespace minic::interp {
 
-/// Machine level: after some modes of `axis` were combined, `reducedLayout` numbers what is left lanes first, then warps, in the order
-/// of the lists; the elements that are left stand in the order of their old strides.
+/// Machine level: after some modes of `axis` were combined, `reducedLayout` numbers what is left lanes first, then warps, in the
+/// order of the lists; the elements that are left stand in the order of their old strides.
 static std::vector<int64_t> orderOfRest(const Layout &layout, int axis, std::string_view over) {
   std::vector<Mode> rest;
   for (const auto *modes : {&layout.reg, &layout.lane, &layout.warp})
     for (const Mode &mode : *modes)
-      if (mode.axis == axis && mode.extent > 1 && !(over == "reg" && modes == &layout.reg) && !(over == "lane" && modes == &layout.lane))
+      if (mode.axis == axis && mode.extent > 1 && !(over == "reg" && modes == &layout.reg) &&
+          !(over == "lane" && modes == &layout.lane))
         rest.push_back(mode);
   bool ascending = std::is_sorted(rest.begin(), rest.end(), [](const Mode &a, const Mode &b) { return a.stride < b.stride; });
   if (over.empty() || ascending)
@@ -96,8 +97,8 @@ bool Preparer::prepareReduce(const Operation &op, Instr &instr) {
   return true;
 }
 
-void Preparer::operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
-                            std::vector<int64_t> &packedStrides) {
+void Preparer::operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted,
+                            DotOperand &operand, std::vector<int64_t> &packedStrides) {
   Type type = value.type();
   operand.shared = type.isSmem();
   std::vector<int64_t> extents = type.extents(), strides = operand.shared ? type.smemStrides() : rowMajorStrides(extents);
@@ -147,8 +148,8 @@ bool Preparer::prepareDot(const Operation &op, Instr &instr) {
   operandOfDot(*op.operand(0), axes, contracted, info.lhs, lhsPacked);
   operandOfDot(*op.operand(1), axes, contracted, info.rhs, rhsPacked);
 
-  // The innermost loop runs along acc's last real axis: what follows it has extent 1, so acc is contiguous there, and so is each packed
-  // operand that has the axis.
+  // The innermost loop runs along acc's last real axis: what follows it has extent 1, so acc is contiguous there, and so is each
+  // packed operand that has the axis.
   std::vector<int64_t> outer = acc;
   for (size_t axis = acc.size(); axis-- > 0;)
     if (acc[axis] > 1) {

@@ -189,7 +189,8 @@ bool Runner::reduce(const Instr &instr) {
 
   int64_t left = product(0, extents.size());
   if (left != kernel.elementsOf(instr.out[0]))
-    return fail(instr, ErrorCode::CannotInterpret, "the reduction leaves " + std::to_string(left) + " elements, not what its type says");
+    return fail(instr, ErrorCode::CannotInterpret,
+                "the reduction leaves " + std::to_string(left) + " elements, not what its type says");
   for (size_t i = 0; i < values.size(); ++i) {
     LaneArray &value = values[i];
     if (value.state) {

@@ -48,9 +48,10 @@ std::optional<Diagnostic> LaunchState::finish() const {
   for (size_t axis = 0; axis < buffer.strides.size(); ++axis)
     at += (axis ? ", " : "") + std::to_string(d.element / buffer.strides[axis] % std::max<int64_t>(buffer.param->shape[axis], 1));
   at += "]";
-  std::string who = d.program == d.otherProgram ? "by threads " + std::to_string(d.otherThread) + " and " + std::to_string(d.thread) + " of " +
-                                                      programText(grid, d.program)
-                                                : "by " + programText(grid, d.otherProgram) + " and " + programText(grid, d.program);
+  std::string who = d.program == d.otherProgram
+                        ? "by threads " + std::to_string(d.otherThread) + " and " + std::to_string(d.thread) + " of " +
+                              programText(grid, d.program)
+                        : "by " + programText(grid, d.otherProgram) + " and " + programText(grid, d.program);
   const Operation *op = kernel->instrs[d.ordinal]->op;
   return Diagnostic{.code = ErrorCode::LostStore,
                     .message = "kernel '" + kernel->function->name + "': the element of " + at + " is stored twice, " + who,
@@ -60,14 +61,15 @@ std::optional<Diagnostic> LaunchState::finish() const {
 
 //===- Runner -===//
 
-Runner::Runner(LaunchState &launch) : launch(launch), kernel(*launch.kernel), slots(kernel.slotTypes.size()), issued(launch.buffers.size()) {}
+Runner::Runner(LaunchState &launch)
+    : launch(launch), kernel(*launch.kernel), slots(kernel.slotTypes.size()), issued(launch.buffers.size()) {}
 
 std::string Runner::valueName(const Value *value) const { return value->name().empty() ? "a value" : "'" + value->name() + "'"; }
 
 bool Runner::fail(const Instr &instr, ErrorCode code, std::string message) {
   launch.report(program, Diagnostic{.code = code,
-                                    .message = "kernel '" + kernel.function->name + "', " + programText(launch.grid, program) + ": " +
-                                               std::move(message),
+                                    .message = "kernel '" + kernel.function->name + "', " + programText(launch.grid, program) +
+                                               ": " + std::move(message),
                                     .loc = instr.op->loc()}
                              .note("in: " + printOperation(*instr.op)));
   return false;

@@ -62,8 +62,9 @@ private:
   bool reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &values, int64_t outer, int64_t extent,
                    int64_t inner);
   bool dot(const Instr &instr);
-  template <typename T> bool packOperand(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed,
-                                         std::vector<uint8_t> &absent);
+  template <typename T>
+  bool packOperand(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed,
+                   std::vector<uint8_t> &absent);
   template <typename T> bool dotAs(const Instr &instr, const DotInfo &info);
 
   /// Where an access may go: the lanes of the tile that are in bounds, and their addresses.
@@ -75,10 +76,13 @@ private:
   bool boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, size_t firstIndex, Box &box);
   bool checkVector(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, const Box &box);
   template <int bytes> bool loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, std::byte *out);
-  template <int bytes> bool storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value);
+  template <int bytes>
+  bool storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value);
 
   bool make(const Instr &instr, DType dtype, int64_t size, LaneArray &array);
-  bool noMemory(const Instr &instr) { return fail(instr, ErrorCode::OutOfMemory, "the host has no memory for the lanes of a tile"); }
+  bool noMemory(const Instr &instr) {
+    return fail(instr, ErrorCode::OutOfMemory, "the host has no memory for the lanes of a tile");
+  }
   bool race(const Instr &instr, uint32_t earlier, int64_t element);
   bool fail(const Instr &instr, ErrorCode code, std::string message);
   int64_t index(int slot) const;

@@ -53,7 +53,8 @@ bool Runner::sharedStore(const Instr &instr) {
     return race(instr, earlier, racing);
   if (undefinedAt >= 0)
     return fail(instr, ErrorCode::UndefinedRead,
-                "an undefined lane of " + valueName(instr.op->operand(0)) + " is stored, at " + indexText(info.extents, undefinedAt));
+                "an undefined lane of " + valueName(instr.op->operand(0)) + " is stored, at " +
+                    indexText(info.extents, undefinedAt));
   return true;
 }
 

@@ -2,8 +2,8 @@
 """Checks that the rooms of minic keep to their layers.
 
 A room may include its own headers and those of the rooms that it uses, directly or through others; what it uses stands in
-lib/CMakeLists.txt (`minic_room(Name USES minicA minicB)`). LLVM's headers are for lib/CodeGen alone, the CUDA driver's names and the
-dynamic loader for the Runtime room alone.
+lib/CMakeLists.txt (`minic_room(Name USES minicA minicB)`). LLVM's headers are for lib/CodeGen alone, the CUDA driver's names and
+the dynamic loader for the Runtime room alone.
 
     check_layers.py ROOT           checks a source tree; exit 1 if it finds a fault
     check_layers.py --self-test    plants faults in a small tree and checks that each is found

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every row of Passes.def has its file lib/Transforms/**/<Function>.cpp and its test test/Transforms/<name>.ir, which runs
-the pass.
+"""Checks that every row of Passes.def has its file lib/Transforms/**/<Function>.cpp and its test test/Transforms/<name>.ir, which
+runs the pass.
 
     check_passes.py ROOT           checks a source tree; exit 1 if it finds a fault
     check_passes.py --self-test    plants faults in a small tree and checks that each is found

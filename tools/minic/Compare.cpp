@@ -185,7 +185,7 @@ struct Report {
     auto row = [&](const std::string &title, const std::string &a, const std::string &b, const std::string &ratio) {
       char line[160];
       std::snprintf(line, sizeof line, "%-26s %14s %14s %10s\n", title.c_str(), a.c_str(), b.c_str(), ratio.c_str());
-      out += line;
+      out += std::string(line, std::string_view(line).find_last_not_of(" \n") + 1) + "\n";
     };
     auto counted = [&](const std::string &title, int64_t a, int64_t b) {
       row(title, std::to_string(a), std::to_string(b), b ? number(double(a) / double(b)) : "");

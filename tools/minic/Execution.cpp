@@ -58,7 +58,7 @@ Expected<std::unique_ptr<CudaDevice>> openDevice(const DeviceChoice &choice, con
   std::string why;
   if (choice.kind == DeviceChoice::Cuda || (choice.kind == DeviceChoice::Auto && cudaAvailable(why)))
     return CudaDevice::create(choice.ordinal);
-  messages.note(why.empty() ? "running on the interpreter (CPU)" : "no GPU here: " + why + "; running on the interpreter (CPU)");
+  messages.note("running on the interpreter (CPU)" + (why.empty() ? "" : ": " + why));
   return std::unique_ptr<CudaDevice>();
 }
 

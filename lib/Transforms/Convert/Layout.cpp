@@ -82,19 +82,19 @@ private:
 
   //===- Reductions -===//
 
-  Operation *reduceStep(Builder &builder, const Operation &reduce, const std::vector<Value *> &values, const std::vector<int64_t> &axes,
-                        ModeKind over) {
+  void reduceStep(Builder &builder, const Operation &reduce, std::vector<Value *> &values, int64_t axis, ModeKind over) {
     const Layout &from = *values[0]->type().layout();
     std::vector<int64_t> extents = values[0]->type().extents();
-    for (int64_t axis : axes)
-      extents[size_t(axis)] = reducedExtent(from, axis, over);
-    const Layout *to = context.layout(reducedLayout(from, axes, over));
+    extents[size_t(axis)] = reducedExtent(from, axis, over);
+    const Layout *to = context.layout(reducedLayout(from, std::vector<int64_t>{axis}, over));
     std::vector<Type> types;
     for (unsigned i = 0; i < values.size(); ++i)
       types.push_back(context.tile(reduce.result(i)->type().dtype(), extents, to));
     std::vector<NamedAttribute> attrs;
     for (const NamedAttribute &attribute : reduce.attrs())
-      if (attribute.name != "padding")
+      if (attribute.name == "axes")
+        attrs.push_back({"axes", Attribute::ints({axis})});
+      else if (attribute.name != "padding")
         attrs.push_back(attribute);
     attrs.push_back({"over", Attribute::word(over == ModeKind::Reg ? "reg" : "lane")});
     Operation *step = builder.create(OpKind::Reduce, values, types, attrs);
@@ -107,32 +107,32 @@ private:
       Builder inner(body);
       inner.create(OpKind::Yield, inlineBlock(inner, reduce.region(), arguments, map), {});
     }
-    return step;
+    values.assign(step->results().begin(), step->results().end());
   }
 
-  static bool holds(const std::vector<Mode> &modes, const std::vector<int64_t> &axes) {
-    return std::any_of(modes.begin(), modes.end(), [&](const Mode &mode) {
-      return mode.extent > 1 && std::find(axes.begin(), axes.end(), mode.axis) != axes.end();
-    });
+  static bool holds(const std::vector<Mode> &modes, int64_t axis) {
+    return std::any_of(modes.begin(), modes.end(), [&](const Mode &mode) { return mode.extent > 1 && mode.axis == axis; });
+  }
+
+  void reduceAxis(Builder &builder, Operation &op, std::vector<Value *> &values, int64_t axis) {
+    if (holds(values[0]->type().layout()->reg, axis))
+      reduceStep(builder, op, values, axis, ModeKind::Reg);
+    if (holds(values[0]->type().layout()->lane, axis))
+      reduceStep(builder, op, values, axis, ModeKind::Lane);
+    if (holds(values[0]->type().layout()->warp, axis)) {
+      exchangeWarps(builder, values, axis, insideLoop(op));
+      reduceStep(builder, op, values, axis, ModeKind::Reg);
+    }
   }
 
   void splitReduce(Operation &op) {
     Builder builder(&op);
     builder.setLoc(op.loc());
-    std::vector<int64_t> axes = op.intsAttr("axes");
     std::vector<Value *> values(op.operands().begin(), op.operands().end());
-    auto step = [&](ModeKind over) {
-      Operation *reduce = reduceStep(builder, op, values, axes, over);
-      values.assign(reduce->results().begin(), reduce->results().end());
-    };
-    if (holds(values[0]->type().layout()->reg, axes))
-      step(ModeKind::Reg);
-    if (holds(values[0]->type().layout()->lane, axes))
-      step(ModeKind::Lane);
-    if (holds(values[0]->type().layout()->warp, axes)) {
-      exchangeWarps(builder, values, axes, insideLoop(op));
-      step(ModeKind::Reg);
-    }
+    // One axis after the other, last first, as the levels above do it: the same order of operations.
+    std::vector<int64_t> axes = op.intsAttr("axes");
+    for (size_t i = axes.size(); i-- > 0;)
+      reduceAxis(builder, op, values, axes[i]);
     for (unsigned i = 0; i < op.numResults(); ++i) {
       // Nothing to combine (every reduced extent is 1), or a narrow sum that only has to be converted.
       Value *value = builder.convert(values[i], op.result(i)->type().dtype());
@@ -142,13 +142,13 @@ private:
     op.erase();
   }
 
-  /// Through shared memory, the warp digits of the reduced axes become register digits of every thread. The memory is this reduction's
+  /// Through shared memory, the warp digits of the reduced axis become register digits of every thread. The memory is this reduction's
   /// own, so only a loop brings the same slots round again.
-  void exchangeWarps(Builder &builder, std::vector<Value *> &values, const std::vector<int64_t> &axes, bool insideLoop) {
+  void exchangeWarps(Builder &builder, std::vector<Value *> &values, int64_t axis, bool insideLoop) {
     Layout layout = *values[0]->type().layout();
     std::vector<Mode> moved;
     for (Mode &mode : layout.warp)
-      if (std::find(axes.begin(), axes.end(), mode.axis) != axes.end()) {
+      if (mode.axis == axis) {
         moved.push_back(mode);
         mode = {-1, mode.extent, 0};
       }

@@ -2,13 +2,13 @@
 //
 //   %y = fusion %x, schedule = #rows<block = [4, 1024], ...> { reduce max; sub; exp; reduce sum; div }
 // ->
-//   kernel @softmax__max_sub_exp_sum_div_4x1024(%x: buffer<MxNxf32>, %y: buffer<MxNxf32>) at tile, schedule = ... {
+//   kernel @rows__max_sub_exp_sum_div_4x1024(%x: buffer<MxNxf32>, %y: buffer<MxNxf32>) at tile, schedule = ... {
 //     %p = program_id grid = [ceildiv(M, 4)] : index        parallel loop axes: one program per block
 //     for %j ... { load; reduce; max }                      reduced loop axes: one sweep per stage of reductions
 //     for %j ... { load; sub; exp; reduce; add }
 //     for %j ... { load; sub; exp; div; store }             and one for outputs that run along them
 //   }
-//   plan @softmax(%x: buffer<MxNxf32>) -> (y: buffer<MxNxf32>) { alloc; launch; return }
+//   plan @rows(%x: buffer<MxNxf32>) -> (y: buffer<MxNxf32>) { alloc; launch; return }
 //
 // A tile has one axis per loop axis of the region, of extent 1 where the value does not run along it; so transposes vanish into the
 // `dims` of loads, and element-wise ops always see equal shapes. Every sweep computes what it needs anew; a sweep of one trip loses its
@@ -458,7 +458,7 @@ private:
   std::map<LoadKey, Value *> outerLoads;
 };
 
-/// `softmax__max_sub_exp_sum_div_4x1024`: the graph, what the kernel does, its block.
+/// `linear_relu__matmul_add_max_64x64x16`: the graph, what the kernel does, its block.
 std::string kernelName(const Function &graph, Block &region, const Schedule &schedule) {
   std::string name = graph.name + "__";
   std::string words;

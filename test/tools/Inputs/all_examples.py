@@ -28,14 +28,15 @@ def assembles(target):
 
 
 for graph in sorted(examples.glob("*.ir")):
-    for target in targets:
+    text = graph.read_text()
+    stated = re.search(r"^module target = (\w+)", text, re.M)
+    for target in [stated.group(1)] if stated else targets:
         ptx = folder / f"{graph.stem}.{target}.ptx"
         run("minic", "compile", str(graph), "--emit=ptx", f"--target={target}", "-o", str(ptx))
         if f".target {target}" not in ptx.read_text():
             sys.exit(f"{ptx}: no .target {target}")
         if ptxas and assembles(target):
             run(ptxas, f"-arch={target}", "-o", str(folder / "out.cubin"), str(ptx))
-    text = graph.read_text()
     if re.search(r"^graph ", text, re.M):
         dims = sorted(set(re.findall(r"[<x]([A-Z]\w*?)(?=x)", text)))
         flags = [word for i, name in enumerate(dims) for word in ("--dim", f"{name}={(13, 7, 33, 5)[i]}")]

@@ -149,7 +149,8 @@ TYPED_TEST(Math, LogWithinTolerance) {
   using T = TypeParam;
   expectWithinTolerance(OpKind::Log, everyNth<T>(200'000));
   expectWithinTolerance(OpKind::Log, spread<T>(0.25, 4, 150'000));
-  for (T x : {T(0), std::numeric_limits<T>::min(), T(0.5), T(2.0 / 3), T(std::sqrt(0.5)), T(1), T(4.0 / 3), T(std::sqrt(2.0)), T(2)})
+  for (T x :
+       {T(0), std::numeric_limits<T>::min(), T(0.5), T(2.0 / 3), T(std::sqrt(0.5)), T(1), T(4.0 / 3), T(std::sqrt(2.0)), T(2)})
     expectWithinTolerance(OpKind::Log, around(x));
 }
 

@@ -134,7 +134,8 @@ TEST(RoundTrip, EveryOpHasASampleThatStaysAsItIs) {
     auto [begin, end] = all.equal_range(std::string(info.name));
     for (auto it = begin; it != end; ++it) {
       std::string text = textOf(it->second);
-      EXPECT_EQ(roundTrip(text, {.locations = false}), "minic 1\nmodule target = sm_90a, numerics = default\n\n" + text);
+      std::string again = roundTrip(text, {.locations = false});
+      EXPECT_EQ(again.substr(std::min(again.find("\n\n"), again.size())), "\n\n" + text);
       roundTrip(text); // With locations.
     }
   }

@@ -213,7 +213,7 @@ TEST(ScalarEval, ConversionsToFloatRoundOnce) {
   EXPECT_EQ(convert(true, DType::I1, DType::Index), 1.0);
   EXPECT_EQ(convert(65519, DType::I32, DType::F16), 65504.0);
   EXPECT_EQ(convert(65520, DType::I32, DType::F16), inf);
-  // Just above half-way between two f16 or bf16, by less than f32 (or f64) sees: through it they would tie, and go to the even one below.
+  // Just above half-way between two f16 or bf16, by less than f32 (or f64) sees: through it they would tie, and go to the even one.
   EXPECT_EQ(convert(1 + 0x1p-11 + 0x1p-30, DType::F64, DType::F16), 1 + 0x1p-10);
   EXPECT_EQ(convert(1 + 0x1p-8 + 0x1p-30, DType::F64, DType::BF16), 1 + 0x1p-7);
   EXPECT_EQ(convert((int64_t(1) << 30) + (1 << 22) + 1, DType::I32, DType::BF16), 0x1p30 + 0x1p23);

@@ -1,12 +1,14 @@
 // Kernels at the machine level: layouts, shared memory and its races, reductions by parts.
 #include "InterpTest.h"
 
+#include <cmath>
+
 using namespace minic;
 using namespace minic::test;
 
 namespace {
 
-/// Reverses nothing but owners: a tile goes through shared memory from lanes to registers.
+/// The elements of a tile change their owners through shared memory.
 std::string exchange(const std::string &between) {
   return R"(
     #lanes = layout<reg = [0:2@1], lane = [0:32@2], warp = [0:2@64]>
@@ -16,7 +18,8 @@ std::string exchange(const std::string &between) {
       %s = alloc_shared : smem<128xf32>
       %a = load %x, %zero, mask = [], vec = 2 : tile<128xf32, #lanes>
       shared_store %a, %s
-      )" + between + R"(
+      )" +
+         between + R"(
       %b = shared_load %s : tile<128xf32, #warps>
       store %b, %y, %zero, mask = [], vec = 1
       return
@@ -68,7 +71,8 @@ TEST(Machine, ElementStoredByTwoThreads) {
       store %b, %y, %zero, mask = [], vec = 1
       return
     }
-  )", {1}, {iota(64)}, {HostTensor(DType::F32, {64})});
+  )",
+                          {1}, {iota(64)}, {HostTensor(DType::F32, {64})});
   EXPECT_EQ(out.code, ErrorCode::LostStore);
   EXPECT_TRUE(has(out.error, "'y' at [1] is stored twice, by threads 0 and 1 of program (0)")) << out.error;
 }
@@ -134,7 +138,8 @@ TEST(Machine, WarpsWithLowStrides) {
       store %b, %y, %zero, mask = [], vec = 1
       return
     }
-  )", {1}, {iota(128)}, {HostTensor(DType::F32, {64})});
+  )",
+                          {1}, {iota(128)}, {HostTensor(DType::F32, {64})});
   ASSERT_EQ(out.error, "");
   for (int64_t lane = 0; lane < 32; ++lane)
     for (int64_t warp = 0; warp < 2; ++warp)
@@ -145,10 +150,13 @@ TEST(Machine, VectorAccess) {
   auto text = [](const std::string &columns, const std::string &start, const std::string &mask) {
     return R"(
       #l = layout<reg = [1:4@1], lane = [0:32@1], warp = []>
-      kernel @k(%x: buffer<32x)" + columns + R"(xf32>, %y: buffer<32x4xf32>) at machine, threads = 32 {
+      kernel @k(%x: buffer<32x)" +
+           columns + R"(xf32>, %y: buffer<32x4xf32>) at machine, threads = 32 {
         %zero = constant 0 : index
-        %c = constant )" + start + R"( : index
-        %a = load %x, %zero, %c, mask = )" + mask + R"(, vec = 4 : tile<32x4xf32, #l>
+        %c = constant )" +
+           start + R"( : index
+        %a = load %x, %zero, %c, mask = )" +
+           mask + R"(, vec = 4 : tile<32x4xf32, #l>
         store %a, %y, %zero, %zero, mask = [], vec = 4
         return
       }
@@ -181,7 +189,8 @@ std::string product(const std::string &beforeDot) {
       %w0 = load %w, %zero, %zero, dims = [2, 1], mask = [], vec = 4 : tile<1x32x8xf32, #b>
       shared_store %x0, %xs
       shared_store %w0, %ws
-      )" + beforeDot + R"(
+      )" +
+         beforeDot + R"(
       %acc = constant 0.0 : tile<16x32x1xf32, #c>
       %d = dot %xs, %ws, %acc, axes = [2] : tile<16x32x1xf32, #c>
       store %d, %y, %zero, %zero, dims = [0, 1], mask = [], vec = 4

@@ -15,8 +15,10 @@ std::string masked(const std::string &load, const std::string &body) {
     kernel @m(%x: buffer<6xf32>, %y: buffer<1xf32>) at masked {
       %i = constant 4 : index
       %zero = constant 0 : index
-      %a = load %x, %i, )" + load + R"( : tile<4xf32>
-      )" + body + R"(
+      %a = load %x, %i, )" +
+         load + R"( : tile<4xf32>
+      )" +
+         body + R"(
       store %r, %y, %zero, mask = []
       return
     }
@@ -90,7 +92,8 @@ TEST(Masked, DroppedLanesAreNoAccess) {
       store %r, %y, %two, dims = [1], mask = []
       return
     }
-  )", {1}, {tensor({2, 2}, {1, 2, 3, 4})}, {HostTensor(DType::F32, {4})});
+  )",
+                          {1}, {tensor({2, 2}, {1, 2, 3, 4})}, {HostTensor(DType::F32, {4})});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(numbers(out.outputs[0]), (std::vector<double>{7, 7, 7, 7}));
 }
@@ -103,7 +106,8 @@ TEST(Masked, TransposedAccess) {
       store %a, %y, %zero, %zero, mask = [0]
       return
     }
-  )", {1}, {tensor({2, 3}, {1, 2, 3, 4, 5, 6})}, {HostTensor(DType::F32, {3, 2})});
+  )",
+                          {1}, {tensor({2, 3}, {1, 2, 3, 4, 5, 6})}, {HostTensor(DType::F32, {3, 2})});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(numbers(out.outputs[0]), (std::vector<double>{1, 4, 2, 5, 3, 6}));
 }
@@ -113,12 +117,15 @@ std::string softmax(const std::string &fill, const std::string &unchecked) {
     kernel @softmax(%x: buffer<MxNxf32>, %y: buffer<MxNxf32>) at masked {
       %p = program_id grid = [M] : index
       %zero = constant 0 : index
-      %v = load %x, %p, %zero, mask = [1], fill = )" + fill + R"( : tile<1x1024xf32>
-      %m = reduce max %v, axes = [1])" + unchecked + R"( : tile<1x1xf32>
+      %v = load %x, %p, %zero, mask = [1], fill = )" +
+         fill + R"( : tile<1x1024xf32>
+      %m = reduce max %v, axes = [1])" +
+         unchecked + R"( : tile<1x1xf32>
       %mb = broadcast %m : tile<1x1024xf32>
       %z = sub %v, %mb : tile<1x1024xf32>
       %e = exp %z : tile<1x1024xf32>
-      %s = reduce sum %e, axes = [1])" + unchecked + R"( : tile<1x1xf32>
+      %s = reduce sum %e, axes = [1])" +
+         unchecked + R"( : tile<1x1xf32>
       %sb = broadcast %s : tile<1x1024xf32>
       %q = div %e, %sb : tile<1x1024xf32>
       store %q, %y, %p, %zero, mask = [1]

@@ -39,8 +39,9 @@ const std::string linearRelu = R"(
 )";
 
 TEST(Oracle, LinearRelu) {
-  auto y = evaluate(linearRelu, {tensor({2, 3}, {1, -2, 3, 0, 1, -1}), tensor({3, 2}, {1, 2, 0, -1, -1, 1}), tensor({2}, {0.5, -1})},
-                    {{"N", 2}, {"K", 3}, {"M", 2}});
+  auto y =
+      evaluate(linearRelu, {tensor({2, 3}, {1, -2, 3, 0, 1, -1}), tensor({3, 2}, {1, 2, 0, -1, -1, 1}), tensor({2}, {0.5, -1})},
+               {{"N", 2}, {"K", 3}, {"M", 2}});
   ASSERT_EQ(y.size(), 1u);
   EXPECT_EQ(numbers(y[0]), (std::vector<double>{0, 6, 1.5, 0}));
   auto empty = evaluate(linearRelu, {HostTensor(DType::F32, {2, 0}), HostTensor(DType::F32, {0, 2}), tensor({2}, {0.5, -1})},
@@ -72,9 +73,9 @@ TEST(Oracle, Softmax) {
   // e^0, e^1, e^2 over their sum 1 + 2.718281828 + 7.389056099.
   auto three = evaluate(text, {tensor({1, 3}, {0, 1, 2})}, {{"M", 1}, {"N", 3}});
   ASSERT_EQ(three.size(), 1u);
-  EXPECT_NEAR(three[0].get(0), 0.09003057317, 1e-8);
-  EXPECT_NEAR(three[0].get(1), 0.24472847105, 1e-8);
-  EXPECT_NEAR(three[0].get(2), 0.66524095577, 1e-8);
+  EXPECT_NEAR(three[0].get(0), 0.09003057317, 3e-8);
+  EXPECT_NEAR(three[0].get(1), 0.24472847105, 3e-8);
+  EXPECT_NEAR(three[0].get(2), 0.66524095577, 3e-8);
 }
 
 TEST(Oracle, OnlyReturnAndConvertRound) {
@@ -88,7 +89,8 @@ TEST(Oracle, OnlyReturnAndConvertRound) {
       %z = sub %narrow, %x : tensor<1xf16>
       return %y, %z
     }
-  )", {tensor({1}, {2048}, DType::F16), tensor({1}, {1}, DType::F16)});
+  )",
+                    {tensor({1}, {2048}, DType::F16), tensor({1}, {1}, DType::F16)});
   ASSERT_EQ(y.size(), 2u);
   EXPECT_EQ(y[0].get(0), 1);
   EXPECT_EQ(y[1].get(0), 0);
@@ -104,7 +106,8 @@ TEST(Oracle, IntegersWrapAndConversionsSaturate) {
       %s = reduce sum %x, axes = [0] : tensor<i32>
       return %y, %z, %b, %s
     }
-  )", {tensor({2}, {2147483647, -5}, DType::I32), tensor({5}, {-2.9, 3e9, -3e9, std::nan(""), 0})});
+  )",
+                    {tensor({2}, {2147483647, -5}, DType::I32), tensor({5}, {-2.9, 3e9, -3e9, std::nan(""), 0})});
   ASSERT_EQ(y.size(), 4u);
   EXPECT_EQ(numbers(y[0]), (std::vector<double>{-2147483648.0, -4}));
   EXPECT_EQ(numbers(y[1]), (std::vector<double>{-2, 2147483647, -2147483648.0, 0, 0}));
@@ -122,7 +125,8 @@ TEST(Oracle, NanAndSignedZero) {
       %c = compare ne %a, %b : tensor<4xi1>
       return %x, %n, %r, %c
     }
-  )", {tensor({4}, {nan, 1, -0.0, 0.0}), tensor({4}, {1, nan, 0.0, -0.0})});
+  )",
+                    {tensor({4}, {nan, 1, -0.0, 0.0}), tensor({4}, {1, nan, 0.0, -0.0})});
   ASSERT_EQ(y.size(), 4u);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(std::isnan(y[size_t(i)].get(0)));
@@ -159,7 +163,7 @@ TEST(Oracle, ReductionsOverAnything) {
 }
 
 TEST(Oracle, RegionCombiner) {
-  // (max, sum of exp(x - max)) of 0, 1, 2, 3, 4: the sum is (1 - e^-5) / (1 - e^-1) = 1.571317414.
+  // (max, sum of exp(x - max)) of 0, 1, 2, 3, 4: the sum is (1 - e^-5) / (1 - e^-1) = 1.571317432.
   auto y = evaluate(R"(
     graph @g(%x: tensor<5xf64>) -> (m: tensor<f64>, l: tensor<f64>) {
       %one = constant 1.0 : tensor<5xf64>
@@ -177,10 +181,11 @@ TEST(Oracle, RegionCombiner) {
       } : tensor<f64>, tensor<f64>
       return %m, %l
     }
-  )", {tensor({5}, {3, 1, 4, 0, 2}, DType::F64)});
+  )",
+                    {tensor({5}, {3, 1, 4, 0, 2}, DType::F64)});
   ASSERT_EQ(y.size(), 2u);
   EXPECT_EQ(y[0].get(0), 4);
-  EXPECT_NEAR(y[1].get(0), 1.571317414, 1e-9);
+  EXPECT_NEAR(y[1].get(0), 1.571317432, 1e-9);
 }
 
 TEST(Oracle, Views) {
@@ -191,7 +196,8 @@ TEST(Oracle, Views) {
       %b = broadcast %x, dims = [1, 2] : tensor<2x2x3xi32>
       return %t, %r, %b
     }
-  )", {tensor({2, 3}, {1, 2, 3, 4, 5, 6}, DType::I32)});
+  )",
+                    {tensor({2, 3}, {1, 2, 3, 4, 5, 6}, DType::I32)});
   ASSERT_EQ(y.size(), 3u);
   EXPECT_EQ(numbers(y[0]), (std::vector<double>{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(numbers(y[1]), (std::vector<double>{1, 4, 2, 5, 3, 6}));
@@ -209,7 +215,8 @@ TEST(Oracle, FusedFunctions) {
       } : tensor<Nxf32>
       return %y
     }
-  )", {tensor({3}, {1, 2, 3})}, {{"N", 3}});
+  )",
+                    {tensor({3}, {1, 2, 3})}, {{"N", 3}});
   ASSERT_EQ(y.size(), 1u);
   EXPECT_EQ(numbers(y[0]), (std::vector<double>{2, 6, 12}));
 }
@@ -220,7 +227,8 @@ TEST(Oracle, BatchedMatmulOfIntegers) {
       %y = matmul %x, %w : tensor<2x1x1xi32>
       return %y
     }
-  )", {tensor({2, 1, 2}, {3, 4, 65536, 1}, DType::I32), tensor({2, 2, 1}, {5, 6, 65536, 7}, DType::I32)});
+  )",
+                    {tensor({2, 1, 2}, {3, 4, 65536, 1}, DType::I32), tensor({2, 2, 1}, {5, 6, 65536, 7}, DType::I32)});
   ASSERT_EQ(y.size(), 1u);
   EXPECT_EQ(numbers(y[0]), (std::vector<double>{39, 7})) << "2^32 wraps away";
 }

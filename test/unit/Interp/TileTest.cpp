@@ -27,10 +27,12 @@ const std::string vectorAdd = R"(
 std::string reduction(const std::string &word, const std::string &index) {
   return R"(
     kernel @r(%x: buffer<Nxf32>, %y: buffer<1xf32>) at tile {
-      %i = constant )" + index + R"( : index
+      %i = constant )" +
+         index + R"( : index
       %zero = constant 0 : index
       %a = load %x, %i : tile<4xf32>
-      %b = reduce )" + word + R"( %a, axes = [0] : tile<1xf32>
+      %b = reduce )" +
+         word + R"( %a, axes = [0] : tile<1xf32>
       store %b, %y, %zero
       return
     }
@@ -70,7 +72,8 @@ TEST(Tile, OrderAndThreadsChangeNothing) {
   Outcome one = runKernel(vectorAdd, {250}, {x, y}, {HostTensor(DType::F32, {1000})}, {{"N", 1000}}, {.threads = 1});
   ASSERT_EQ(one.error, "");
   for (uint64_t seed : {1, 2, 99}) {
-    Outcome other = runKernel(vectorAdd, {250}, {x, y}, {HostTensor(DType::F32, {1000})}, {{"N", 1000}}, {.threads = 3, .shuffleSeed = seed});
+    Outcome other =
+        runKernel(vectorAdd, {250}, {x, y}, {HostTensor(DType::F32, {1000})}, {{"N", 1000}}, {.threads = 3, .shuffleSeed = seed});
     ASSERT_EQ(other.error, "");
     EXPECT_EQ(numbers(other.outputs[0]), numbers(one.outputs[0]));
     EXPECT_EQ(other.traffic.total().issuedRead, one.traffic.total().issuedRead);
@@ -87,7 +90,8 @@ TEST(Tile, InBoundsIsTheMask) {
       store %m, %y, %i
       return
     }
-  )", {3}, {}, {HostTensor(DType::I1, {12})}, {{"N", 10}});
+  )",
+                          {3}, {}, {HostTensor(DType::I1, {12})}, {{"N", 10}});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(numbers(out.outputs[0]), (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}));
 }
@@ -121,7 +125,8 @@ TEST(Tile, ReduceHalves) {
       store %b, %y, %zero
       return
     }
-  )", {1}, {tensor({6}, {1e8, 1, 1, 1, -1e8, 1})}, {HostTensor(DType::F32, {1})});
+  )",
+                          {1}, {tensor({6}, {1e8, 1, 1, 1, -1e8, 1})}, {HostTensor(DType::F32, {1})});
   ASSERT_EQ(six.error, "");
   EXPECT_EQ(six.outputs[0].get(0), 4);
 }
@@ -132,7 +137,8 @@ TEST(Tile, ReduceInTheOrderOfTheSchedule) {
   x[0] = 1e8, x[1] = -1e8, x[2] = 1;
   auto text = [](const std::string &schedule) {
     return R"(
-      kernel @r(%x: buffer<128xf32>, %y: buffer<1xf32>) at tile)" + schedule + R"( {
+      kernel @r(%x: buffer<128xf32>, %y: buffer<1xf32>) at tile)" +
+           schedule + R"( {
         %zero = constant 0 : index
         %a = load %x, %zero : tile<128xf32>
         %b = reduce sum %a, axes = [0] : tile<1xf32>
@@ -141,7 +147,9 @@ TEST(Tile, ReduceInTheOrderOfTheSchedule) {
       }
     )";
   };
-  auto run = [&](const std::string &schedule) { return runKernel(text(schedule), {1}, {tensor({128}, x)}, {HostTensor(DType::F32, {1})}); };
+  auto run = [&](const std::string &schedule) {
+    return runKernel(text(schedule), {1}, {tensor({128}, x)}, {HostTensor(DType::F32, {1})});
+  };
   Outcome plain = run(""), scheduled = run(", schedule = #rows<block = [128], warps = [1], lanes = [32], vec = 2>");
   ASSERT_EQ(plain.error, "");
   ASSERT_EQ(scheduled.error, "");
@@ -167,7 +175,8 @@ TEST(Tile, RegionReducesPairs) {
       store %s, %at, %zero, dims = [0]
       return
     }
-  )", {1}, {tensor({2, 3}, {-4, -9, -2, -1, -7, -3}), tensor({2, 3}, {0, 1, 2, 3, 4, 5}, DType::I32)},
+  )",
+                          {1}, {tensor({2, 3}, {-4, -9, -2, -1, -7, -3}), tensor({2, 3}, {0, 1, 2, 3, 4, 5}, DType::I32)},
                           {HostTensor(DType::F32, {1}), HostTensor(DType::I32, {1})});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(out.outputs[0].get(0), -1);
@@ -176,7 +185,8 @@ TEST(Tile, RegionReducesPairs) {
 
 TEST(Tile, SixteenBitSumsAccumulateInF32) {
   // In f16, 2048 + 1 is 2048.
-  Outcome out = runKernel(R"(
+  Outcome out =
+      runKernel(R"(
     kernel @r(%x: buffer<4xf16>, %y: buffer<1xf16>, %z: buffer<1xf32>) at tile {
       %zero = constant 0 : index
       %a = load %x, %zero : tile<4xf16>
@@ -186,7 +196,8 @@ TEST(Tile, SixteenBitSumsAccumulateInF32) {
       store %c, %z, %zero
       return
     }
-  )", {1}, {tensor({4}, {2048, 1, 0, 2}, DType::F16)}, {HostTensor(DType::F16, {1}), HostTensor(DType::F32, {1})});
+  )",
+                {1}, {tensor({4}, {2048, 1, 0, 2}, DType::F16)}, {HostTensor(DType::F16, {1}), HostTensor(DType::F32, {1})});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(out.outputs[0].get(0), 2052) << "2051 rounds to even";
   EXPECT_EQ(out.outputs[1].get(0), 2051);
@@ -209,10 +220,45 @@ const std::string dotKernel = R"(
 )";
 
 TEST(Tile, DotSkipsAbsentPositions) {
-  Outcome out = runKernel(dotKernel, {1}, {tensor({2, 3}, {1, -2, 3, 0, 1, -1}), tensor({3, 2}, {1, 2, 0, -1, -1, 1}), tensor({2}, {0.5, -1})},
+  Outcome out = runKernel(dotKernel, {1},
+                          {tensor({2, 3}, {1, -2, 3, 0, 1, -1}), tensor({3, 2}, {1, 2, 0, -1, -1, 1}), tensor({2}, {0.5, -1})},
                           {HostTensor(DType::F32, {2, 2})});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(numbers(out.outputs[0]), (std::vector<double>{0, 6, 1.5, 0}));
+}
+
+TEST(Tile, DotOfOtherTypes) {
+  auto text = [](const std::string &type, const std::string &acc) {
+    std::string result = R"(
+      kernel @d(%x: buffer<1x2xT>, %w: buffer<2x1xT>, %y: buffer<1x1xA>) at tile {
+        %zero = constant 0 : index
+        %x0 = load %x, %zero, %zero, dims = [0, 2] : tile<1x1x2xT>
+        %w0 = load %w, %zero, %zero, dims = [2, 1] : tile<1x1x2xT>
+        %c = constant 1 : tile<1x1x1xA>
+        %a = dot %x0, %w0, %c, axes = [2] : tile<1x1x1xA>
+        store %a, %y, %zero, %zero, dims = [0, 1]
+        return
+      }
+    )";
+    for (size_t at; (at = result.find("xT")) != std::string::npos;)
+      result.replace(at + 1, 1, type);
+    for (size_t at; (at = result.find("xA")) != std::string::npos;)
+      result.replace(at + 1, 1, acc);
+    return result;
+  };
+  auto run = [&](DType t, DType acc, std::vector<double> x, std::vector<double> w) {
+    std::string one = text(std::string(dtypeName(t)), std::string(dtypeName(acc)));
+    if (isFloat(acc))
+      one.replace(one.find("constant 1 "), 11, "constant 1.0 ");
+    Outcome out = runKernel(one, {1}, {tensor({1, 2}, x, t), tensor({2, 1}, w, t)}, {HostTensor(acc, {1, 1})});
+    EXPECT_EQ(out.error, "");
+    return out.outputs.empty() ? 0 : out.outputs[0].get(0);
+  };
+  EXPECT_EQ(run(DType::I32, DType::I32, {65536, 3}, {65536, 5}), 16) << "2^32 wraps away";
+  // 257 is no bf16 and 2049 no f16: products and sums are f32.
+  EXPECT_EQ(run(DType::BF16, DType::F32, {16, 3}, {16, 5}), 272);
+  EXPECT_EQ(run(DType::F16, DType::F32, {64, 0}, {32, 1}), 2049);
+  EXPECT_EQ(run(DType::F64, DType::F64, {1e8, 1}, {1e8, 2}), 1e16 + 2) << "1e16 + 1 is no f64";
 }
 
 TEST(Tile, LoopsCarryValues) {
@@ -233,7 +279,8 @@ TEST(Tile, LoopsCarryValues) {
       store %sum, %y, %zero
       return
     }
-  )", {1}, {iota(10)}, {HostTensor(DType::F32, {1})}, {{"N", 10}});
+  )",
+                          {1}, {iota(10)}, {HostTensor(DType::F32, {1})}, {{"N", 10}});
   ASSERT_EQ(out.error, "");
   EXPECT_EQ(out.outputs[0].get(0), 45);
 }
@@ -264,6 +311,65 @@ TEST(Tile, ElementNeverStored) {
   EXPECT_TRUE(has(out.error, "'z' of kernel 'add' is never stored at byte 32 of 40")) << out.error;
 }
 
+TEST(Tile, FirstErrorInProgramOrder) {
+  // Programs 3, 4 and 5 read past what was written.
+  const std::string text = R"(
+    kernel @u(%x: buffer<12xf32>, %y: buffer<12xf32>) at tile {
+      %p = program_id grid = [6] : index
+      %two = constant 2 : index
+      %i = mul %p, %two : index
+      %a = load %x, %i : tile<2xf32>
+      store %a, %y, %i
+      return
+    }
+  )";
+  Parsed module(text);
+  ASSERT_TRUE(module);
+  Artifact artifact;
+  artifact.kernels.push_back({.name = "u"});
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    CpuDevice device(*module, {.threads = 1 + int(seed % 3), .shuffleSeed = seed});
+    DeviceMemory x = *device.allocate(48), y = *device.allocate(48);
+    std::byte bytes[24] = {};
+    ASSERT_TRUE(device.copyFromHost(x, bytes));
+    int64_t grid[] = {6};
+    DeviceMemory buffers[] = {x, y};
+    auto launched = device.launch(artifact, 0, grid, buffers, {});
+    ASSERT_FALSE(launched);
+    EXPECT_TRUE(has(launched.errors()[0].message, "program (3): the element of 'x' at [6]")) << launched.errors()[0].message;
+  }
+}
+
+TEST(Tile, PlansRunOnTheDevice) {
+  // t = x + x, then z = t + x, by two launches of one kernel.
+  Parsed module(vectorAdd);
+  ASSERT_TRUE(module);
+  Artifact artifact;
+  artifact.kernels.push_back({.name = "add", .numBuffers = 3, .dims = {"N"}});
+  DimExpr n = DimExpr::name("N");
+  TensorSpec spec{.name = "x", .dtype = DType::F32, .shape = {n}};
+  Plan &plan = artifact.plan;
+  plan.name = "g";
+  plan.inputs = {spec};
+  plan.results = {spec};
+  plan.results[0].name = "z";
+  plan.buffers = {{spec}, {spec}, {spec}};
+  std::vector<DimExpr> grid = {DimExpr::ceilDiv(n, 4)};
+  auto alloc = [](int result) { return PlanStep{.kind = PlanStep::Kind::Alloc, .result = result}; };
+  auto launch = [&](std::vector<int> operands) {
+    return PlanStep{.kind = PlanStep::Kind::Launch, .operands = std::move(operands), .kernel = 0, .grid = grid};
+  };
+  plan.steps = {alloc(1), launch({0, 0, 1}), alloc(2), launch({1, 0, 2})};
+  plan.resultBuffers = {2};
+  CpuDevice device(*module, {.countTraffic = true});
+  std::vector<HostTensor> inputs = {iota(10)};
+  auto results = runPlan(artifact, device, inputs, {{"N", 10}});
+  ASSERT_TRUE(results) << renderDiagnostics(results.errors(), nullptr);
+  EXPECT_EQ(numbers((*results)[0]), (std::vector<double>{0, 3, 6, 9, 12, 15, 18, 21, 24, 27}));
+  EXPECT_EQ(device.takeTraffic().size(), 2u);
+  EXPECT_TRUE(device.takeTraffic().empty());
+}
+
 TEST(Tile, MemoryThatNothingWrote) {
   Outcome out = runKernel(R"(
     kernel @u(%x: buffer<4xf32>, %y: buffer<4xf32>) at tile {
@@ -272,7 +378,8 @@ TEST(Tile, MemoryThatNothingWrote) {
       store %a, %y, %p
       return
     }
-  )", {1}, {}, {HostTensor(DType::F32, {4}), HostTensor(DType::F32, {4})});
+  )",
+                          {1}, {}, {HostTensor(DType::F32, {4}), HostTensor(DType::F32, {4})});
   EXPECT_EQ(out.code, ErrorCode::UndefinedRead);
   EXPECT_TRUE(has(out.error, "'x' at [0] is read, and nothing has written it")) << out.error;
 }

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Runs minic's kernels on a GPU and checks them against numpy in f64 and, bit for bit, against the interpreter.
+
+    test/gpu/check_gpu.py path/to/minic [--examples DIR] [--json OUT]
+
+Needs numpy and a GPU. Prints one line per case and ends with `N passed, N failed`.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+rng = np.random.default_rng(20261129)
+
+
+def softmax64(x):
+    x = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+
+class Checker:
+    def __init__(self, minic, scratch):
+        self.minic, self.scratch, self.rows = minic, pathlib.Path(scratch), []
+
+    def run(self, graph, inputs, outputs, *flags):
+        """Results of `minic run` as arrays."""
+        command = [self.minic, "run", str(graph), *flags]
+        for name, array in inputs.items():
+            np.save(self.scratch / f"{name}.npy", array)
+            command += ["--input", f"{name}={self.scratch / name}.npy"]
+        for name in outputs:
+            command += ["--output", f"{name}={self.scratch / name}.out.npy"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            raise RuntimeError(f"exit {done.returncode}: {done.stderr[:2000]}")
+        return [np.load(self.scratch / f"{name}.out.npy") for name in outputs]
+
+    def record(self, name, ok, **figures):
+        self.rows.append({"case": name, "ok": bool(ok), **figures})
+        print(("pass " if ok else "FAIL ") + name, figures, flush=True)
+
+    def case(self, name, body):
+        try:
+            body()
+        except Exception as error:  # A case that cannot run has failed; the others still say something.
+            self.record(name, False, error=str(error)[:2000])
+
+
+def graph_file(checker, name, text):
+    path = checker.scratch / f"{name}.ir"
+    path.write_text(text)
+    return path
+
+
+REGIONS = {
+    "logsumexp": ("""graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
+  %m = reduce max %x, axes = [1] : tensor<Mxf32>
+  %mb = broadcast %m, dims = [0] : tensor<MxNxf32>
+  %z = sub %x, %mb : tensor<MxNxf32>
+  %e = exp %z : tensor<MxNxf32>
+  %s = reduce sum %e, axes = [1] : tensor<Mxf32>
+  %l = log %s : tensor<Mxf32>
+  %y = add %l, %m : tensor<Mxf32>
+  return %y
+}""", ["x"], ["y"]),
+    "maxmin": ("""graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
+  %a = reduce max %x, axes = [1] : tensor<Mxf32>
+  %b = reduce min %x, axes = [1] : tensor<Mxf32>
+  %y = sub %a, %b : tensor<Mxf32>
+  return %y
+}""", ["x"], ["y"]),
+    "ratio": ("""graph @g(%x: tensor<MxNxf32>, %w: tensor<MxNxf32>) -> (q: tensor<Mxf32>, b: tensor<Mxf32>) {
+  %xy = mul %x, %w : tensor<MxNxf32>
+  %yy = mul %w, %w : tensor<MxNxf32>
+  %a = reduce sum %xy, axes = [1] : tensor<Mxf32>
+  %b = reduce sum %yy, axes = [1] : tensor<Mxf32>
+  %q = div %a, %b : tensor<Mxf32>
+  return %q, %b
+}""", ["x", "w"], ["q", "b"]),
+    "columns": ("""graph @g(%x: tensor<NxMxf32>) -> (y: tensor<NxMxf32>) {
+  %m = reduce max %x, axes = [0] : tensor<Mxf32>
+  %mb = broadcast %m, dims = [1] : tensor<NxMxf32>
+  %z = sub %x, %mb : tensor<NxMxf32>
+  %e = exp %z : tensor<NxMxf32>
+  %s = reduce sum %e, axes = [0] : tensor<Mxf32>
+  %sb = broadcast %s, dims = [1] : tensor<NxMxf32>
+  %y = div %e, %sb : tensor<NxMxf32>
+  return %y
+}""", ["x"], ["y"]),
+    "matmul_exp_sum": ("""graph @g(%x: tensor<MxKxf32>, %w: tensor<KxNxf32>) -> (e: tensor<MxNxf32>, s: tensor<Mxf32>) {
+  %a = matmul %x, %w : tensor<MxNxf32>
+  %e = exp %a : tensor<MxNxf32>
+  %s = reduce sum %e, axes = [1] : tensor<Mxf32>
+  return %e, %s
+}""", ["x", "w"], ["e", "s"]),
+    "long_rows": ("""graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>, z: tensor<f32>) {
+  %y = reduce sum %x, axes = [1] : tensor<Mxf32>
+  %z = reduce max %x, axes = [0, 1] : tensor<f32>
+  return %y, %z
+}""", ["x"], ["y", "z"]),
+    "bf16": ("""graph @g(%x: tensor<MxNxf32>) -> (y: tensor<MxNxf32>) {
+  %b = convert %x : tensor<MxNxbf16>
+  %r = relu %b : tensor<MxNxbf16>
+  %s = add %r, %b : tensor<MxNxbf16>
+  %y = convert %s : tensor<MxNxf32>
+  return %y
+}""", ["x"], ["y"]),
+    "f16_matmul": ("""graph @g(%x: tensor<MxKxf32>, %w: tensor<KxNxf32>) -> (y: tensor<MxNxf32>) {
+  %a = convert %x : tensor<MxKxf16>
+  %b = convert %w : tensor<KxNxf16>
+  %y = matmul %a, %b : tensor<MxNxf32>
+  return %y
+}""", ["x", "w"], ["y"]),
+    "f64": ("""graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
+  %d = convert %x : tensor<MxNxf64>
+  %e = exp %d : tensor<MxNxf64>
+  %l = log %e : tensor<MxNxf64>
+  %s = reduce sum %l, axes = [1] : tensor<Mxf64>
+  %y = convert %s : tensor<Mxf32>
+  return %y
+}""", ["x"], ["y"]),
+    "math": ("""graph @g(%x: tensor<MxNxf32>) -> (e: tensor<MxNxf32>, l: tensor<MxNxf32>, r: tensor<MxNxf32>, q: tensor<MxNxf32>) {
+  %e = exp %x : tensor<MxNxf32>
+  %l = log %e : tensor<MxNxf32>
+  %r = rsqrt %e : tensor<MxNxf32>
+  %q = div %x, %e : tensor<MxNxf32>
+  return %e, %l, %r, %q
+}""", ["x"], ["e", "l", "r", "q"]),
+}
+
+
+def shapes_of(name, n):
+    m, k = 5, 19
+    if name == "columns":
+        return {"x": (n, m)}
+    if name in ("matmul_exp_sum", "f16_matmul"):
+        return {"x": (m, k), "w": (k, n)}
+    if name == "long_rows":
+        return {"x": (3, n * 13 + 1)}
+    return {"x": (m, n), "w": (m, n)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("minic")
+    parser.add_argument("--examples", default=str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    examples = pathlib.Path(options.examples)
+    with tempfile.TemporaryDirectory() as scratch:
+        c = Checker(options.minic, scratch)
+        gpu = ("--device=cuda", "--poison")
+
+        def softmax(m, n, scale):
+            x = (rng.uniform(-1, 1, (m, n)) * scale).astype(np.float32)
+            want = softmax64(x)
+            for mode in ("fused", "eager"):
+                (y,) = c.run(examples / "softmax.ir", {"x": x}, ["y"], *gpu, f"--mode={mode}")
+                error = float(np.abs(y - want).max())
+                sums = float(np.abs(y.astype(np.float64).sum(axis=1) - 1).max())
+                ok = np.allclose(y, want, rtol=1e-5, atol=1e-8) and sums <= 2.4e-7 and error <= 3e-8
+                c.record(f"softmax {m}x{n} {mode}", ok, max_error=error, row_sum_error=sums)
+
+        for m, n in [(1823, 781), (4096, 1024), (128, 1024), (4096, 256), (4096, 781)]:
+            c.case(f"softmax {m}x{n}", lambda: softmax(m, n, 1))
+        for n in (1, 3, 31, 32, 33, 1023, 1024, 8192, 20000):
+            c.case(f"softmax 7x{n}", lambda: softmax(7, n, 100))
+
+        def minus_ones():
+            (y,) = c.run(examples / "softmax.ir", {"x": np.full((3, 781), -1, np.float32)}, ["y"], *gpu)
+            sums = y.astype(np.float64).sum(axis=1)
+            c.record("softmax of -1", np.abs(sums - 1).max() < 1e-6 and np.abs(y - 0.001280409731).max() < 1e-9, sums=sums.tolist())
+            y, s = c.run(examples / "wrong_padding.ir", {}, ["y", "s"], *gpu)
+            c.record("wrong padding", np.abs(s - 0.541780772).max() < 1e-6 and np.abs(y - 0.000693701).max() < 1e-9, s=s.tolist())
+
+        c.case("softmax of -1", minus_ones)
+
+        def vector_add(n):
+            x, y = (rng.uniform(-1, 1, n).astype(np.float32) for _ in range(2))
+            (z,) = c.run(examples / "vector_add.ir", {"x": x, "y": y}, ["z"], *gpu)
+            c.record(f"vector add {n}", np.array_equal(z, x + y))
+
+        for n in (0, 1, 10, 255, 256, 257, 98432):
+            c.case(f"vector add {n}", lambda: vector_add(n))
+
+        def seeds():
+            x = np.array([[1, -2, 3], [0, 1, -1]], np.float32)
+            w = np.array([[1, 2], [0, -1], [-1, 1]], np.float32)
+            (y,) = c.run(examples / "linear_relu.ir", {"x": x, "w": w, "b": np.array([0.5, -1], np.float32)}, ["y"], *gpu)
+            c.record("linear 2x3x2", np.array_equal(y, [[0, 6], [1.5, 0]]), y=y.tolist())
+
+        c.case("linear 2x3x2", seeds)
+
+        def linear(n, k, m):
+            x, w, b = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((n, k), (k, m), (m,)))
+            want = np.maximum(x.astype(np.float64) @ w.astype(np.float64) + b, 0)
+            for mode in ("fused", "eager"):
+                (y,) = c.run(examples / "linear_relu.ir", {"x": x, "w": w, "b": b}, ["y"], *gpu, f"--mode={mode}")
+                c.record(f"linear {n}x{k}x{m} {mode}", np.allclose(y, want, rtol=1e-4, atol=1e-5 * max(1, k / 64)),
+                         max_error=float(np.abs(y - want).max()))
+
+        for shape in ((32, 16, 8), (33, 16, 65), (100, 10, 100), (1, 1, 1), (129, 65, 17), (1000, 777, 1111), (2048, 2048, 2048), (64, 0, 64)):
+            c.case(f"linear {shape}", lambda: linear(*shape))
+
+        # The interpreter runs the machine level that the GPU runs: equal bits, in every numerics mode.
+        def same_bits(name, n, numerics, mode):
+            text, ins, outs = REGIONS[name]
+            path = graph_file(c, name, text)
+            inputs = {i: (rng.uniform(-1, 1, shapes_of(name, n)[i]) * 3).astype(np.float32) for i in ins}
+            flags = (f"--numerics={numerics}", f"--mode={mode}", "--target=sm_90a")
+            got = c.run(path, inputs, outs, *gpu, *flags)
+            want = c.run(path, inputs, outs, "--device=cpu", *flags)
+            ok = all(np.array_equal(g.view(np.uint8), w.view(np.uint8)) or
+                     np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want))
+            c.record(f"bits {name} N={n} {numerics} {mode}", ok)
+
+        for name in REGIONS:
+            for n in (0, 1, 33, 781):
+                for numerics, mode in (("default", "fused"), ("exact", "fused"), ("exact", "eager")):
+                    c.case(f"bits {name} N={n} {numerics} {mode}", lambda: same_bits(name, n, numerics, mode))
+
+        def special_values():
+            x = np.array([[np.nan, np.inf, -np.inf, -1, -0.0, 0.0, 1.4e-45, -100, -104, 88.7, 88.73, 1e-40, -87.5]], np.float32)
+            path = graph_file(c, "special", REGIONS["math"][0])
+            got = c.run(path, {"x": x}, ["e", "l", "r", "q"], *gpu)
+            want = c.run(path, {"x": x}, ["e", "l", "r", "q"], "--device=cpu")
+            c.record("special values", all(np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want)), e=got[0].tolist())
+
+        c.case("special values", special_values)
+
+        failed = sum(not row["ok"] for row in c.rows)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(c.rows, indent=1))
+        print(f"{len(c.rows) - failed} passed, {failed} failed")
+        return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
