@@ -95,6 +95,11 @@ void lowerInBounds(KernelLowering &k, Operation &op) {
 
 //===- Element-wise ops -===//
 
+/// A shift amount as the host forms take it; LLVM's shifts are poison from the width on.
+static llvm::Value *moduloWidth(IRBuilder &ir, llvm::Value *amount) {
+  return ir.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), amount->getType()->getIntegerBitWidth() - 1));
+}
+
 llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat) {
   llvm::Value *const none = nullptr;
   [[maybe_unused]] llvm::Value *x = operands[0], *y = operands.size() > 1 ? operands[1] : none,

@@ -101,7 +101,8 @@ void lowerAllocShared(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
   auto *array = llvm::ArrayType::get(k.memoryType(type.dtype()), uint64_t(std::max<int64_t>(smemElements(type), 1)));
   llvm::Module &module = *k.ir.GetInsertBlock()->getModule();
-  std::string name = k.kernel.name + "_" + (op.result()->name().empty() ? "shared" : op.result()->name());
+  // Numbered, not named after the value: values are renamed by printing and parsing, and the PTX must not change.
+  std::string name = k.kernel.name + "_shared_" + std::to_string(module.global_size());
   auto *global = new llvm::GlobalVariable(module, array, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
                                           llvm::PoisonValue::get(array), name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
   global->setAlignment(llvm::Align(16));

@@ -39,9 +39,8 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
   if (auto error = settle("numerics", m.numerics, m.numericsStated, options.numerics))
     return *error;
   if (m.numerics != "exact" && m.numerics != "default" && m.numerics != "fast")
-    return Diagnostic{.code = ErrorCode::BadFlag,
-                      .message = "unknown numerics '" + m.numerics + "'",
-                      .fix = "use exact, default or fast"};
+    return Diagnostic{
+        .code = ErrorCode::BadFlag, .message = "unknown numerics '" + m.numerics + "'", .fix = "use exact, default or fast"};
   if (auto target = findTarget(m.target); !target)
     return target.takeErrors();
   Diagnostics findings = verify(m, levelHooks());
@@ -84,7 +83,8 @@ static std::optional<Level> levelOf(Stage stage) {
 
 Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options) {
   if (module.functions().empty())
-    return Diagnostic{.code = ErrorCode::NothingToCompile, .message = "the file has no functions", .fix = "write a `graph @name(...)`"};
+    return Diagnostic{
+        .code = ErrorCode::NothingToCompile, .message = "the file has no functions", .fix = "write a `graph @name(...)`"};
   bool any = false;
   for (Function *function : module.functions())
     any |= function->level == Level::Plan ? stage == Stage::Plan : function->level <= *levelOf(stage);
@@ -181,7 +181,8 @@ private:
     std::vector<int64_t> shape;
     for (const DimExpr &dim : type.shape()) {
       if (!dim.isConstant())
-        return Diagnostic{.code = ErrorCode::UnboundDim, .message = "a constant buffer needs sizes that are numbers", .loc = op.loc()};
+        return Diagnostic{
+            .code = ErrorCode::UnboundDim, .message = "a constant buffer needs sizes that are numbers", .loc = op.loc()};
       shape.push_back(*dim.constant());
     }
     std::vector<double> numbers;

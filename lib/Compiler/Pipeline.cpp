@@ -4,8 +4,8 @@
 
 namespace minic {
 
-static constexpr std::array<std::string_view, 9> stageNames = {"graph",   "fused", "tile", "masked", "machine",
-                                                               "plan",    "llvm",  "ptx",  "cubin"};
+static constexpr std::array<std::string_view, 9> stageNames = {"graph", "fused", "tile", "masked", "machine",
+                                                               "plan",  "llvm",  "ptx",  "cubin"};
 
 std::optional<Stage> parseStage(std::string_view name) {
   for (size_t i = 0; i < stageNames.size(); ++i)
@@ -32,7 +32,7 @@ std::vector<PassStep> buildPipeline(Stage stage) {
     add("canonicalize", Level::Tile); // One-trip sweeps lose their loops ...
     add("cse", Level::Tile);          // ... and what they have in common is computed once.
     add("dce", Level::Tile);
-    add("widen", Level::Tile);        // After cse: it rewrites every use.
+    add("widen", Level::Tile); // After cse: it rewrites every use.
     add("canonicalize", Level::Tile);
     add("cse", Level::Tile);
     add("dce", Level::Tile);
@@ -44,7 +44,7 @@ std::vector<PassStep> buildPipeline(Stage stage) {
   }
   if (stage >= Stage::Machine) {
     add("layout", Level::Masked);
-    add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
+    add("dce", Level::Machine);         // Dot operands were copied; the originals are dead.
     add("expand-math", Level::Machine); // Last: its bodies are long, and only CodeGen and the interpreter need them.
     add("cse", Level::Machine);
     add("dce", Level::Machine);

@@ -2,7 +2,8 @@
 
 namespace minic {
 
-Operation *Builder::create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types, std::vector<NamedAttribute> attrs) {
+Operation *Builder::create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types,
+                           std::vector<NamedAttribute> attrs) {
   Operation *op = module().create(kind, operands, types, std::move(attrs), location);
   block->insertBefore(op, before);
   return op;

@@ -80,8 +80,12 @@ Type Context::intern(TypeStorage storage) {
 static std::vector<DimExpr> toDims(std::span<const int64_t> extents) { return {extents.begin(), extents.end()}; }
 
 Type Context::scalar(DType dtype) { return intern({TypeKind::Scalar, dtype, {}, nullptr, {}}); }
-Type Context::tensor(DType dtype, std::vector<DimExpr> shape) { return intern({TypeKind::Tensor, dtype, std::move(shape), nullptr, {}}); }
-Type Context::buffer(DType dtype, std::vector<DimExpr> shape) { return intern({TypeKind::Buffer, dtype, std::move(shape), nullptr, {}}); }
+Type Context::tensor(DType dtype, std::vector<DimExpr> shape) {
+  return intern({TypeKind::Tensor, dtype, std::move(shape), nullptr, {}});
+}
+Type Context::buffer(DType dtype, std::vector<DimExpr> shape) {
+  return intern({TypeKind::Buffer, dtype, std::move(shape), nullptr, {}});
+}
 Type Context::tile(DType dtype, std::span<const int64_t> extents, const Layout *layout) {
   return intern({TypeKind::Tile, dtype, toDims(extents), layout, {}});
 }

@@ -7,7 +7,8 @@ namespace minic {
 
 static const std::vector<OpInfo> &table() {
   static const std::vector<OpInfo> rows = {
-#define MINIC_SCALAR(id, spelling, hostFloat, hostInt, llvmFloat, llvmInt, ...) OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
+#define MINIC_SCALAR(id, spelling, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                    \
+  OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
 #define MINIC_MATH(id, spelling, ...) OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
 #define MINIC_OP(id, spelling, ...) OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
 #include "minic/IR/GraphOps.def"

@@ -242,7 +242,8 @@ std::string printModule(const Module &module, const PrintOptions &options) {
   // A graph is for any target, until a schedule is chosen for one.
   bool forTarget = module.targetStated || std::any_of(module.functions().begin(), module.functions().end(),
                                                       [](const Function *f) { return f->level != Level::Graph; });
-  std::string out = "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics + "\n";
+  std::string out =
+      "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics + "\n";
   ModulePrinter printer(out, options);
   for (const Function *function : module.functions()) {
     out += '\n';

@@ -63,7 +63,8 @@ public:
   }
   void fail(std::string_view name, std::string why) {
     if (!error)
-      error = Diagnostic{.code = ErrorCode::BadSchedule, .message = "schedule #" + attr.name + ", field '" + std::string(name) + "': " + why};
+      error = Diagnostic{.code = ErrorCode::BadSchedule,
+                         .message = "schedule #" + attr.name + ", field '" + std::string(name) + "': " + why};
   }
 
 private:
@@ -99,7 +100,8 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
       s.vec.back() = vec;
   } else if (attr.name == "matmul") {
     if (rank < 3)
-      return Diagnostic{.code = ErrorCode::BadSchedule, .message = "schedule #matmul needs a region with rows, columns and a contracted axis"};
+      return Diagnostic{.code = ErrorCode::BadSchedule,
+                        .message = "schedule #matmul needs a region with rows, columns and a contracted axis"};
     s.family = Family::Matmul;
     for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
       list->assign(axes, 1);
@@ -115,7 +117,8 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
       s.vec[m + i] = vec;
     }
   } else {
-    return Diagnostic{.code = ErrorCode::BadSchedule, .message = "unknown schedule #" + attr.name, .fix = "use #rows<...> or #matmul<...>"};
+    return Diagnostic{
+        .code = ErrorCode::BadSchedule, .message = "unknown schedule #" + attr.name, .fix = "use #rows<...> or #matmul<...>"};
   }
   int64_t lanes = 1;
   for (int64_t l : s.lanes)

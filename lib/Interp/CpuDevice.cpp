@@ -132,6 +132,15 @@ Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from)
   return {};
 }
 
+Expected<void> CpuDevice::poison(DeviceMemory to, std::span<const std::byte> pattern) {
+  auto memory = impl->find(to, int64_t(pattern.size()));
+  if (!memory)
+    return memory.takeErrors();
+  if (!pattern.empty())
+    std::memcpy((*memory)->data.get(), pattern.data(), pattern.size());
+  return {};
+}
+
 Expected<void> CpuDevice::copy(DeviceMemory to, DeviceMemory from, int64_t bytes) {
   if (bytes < 0)
     return deviceError(ErrorCode::OutOfBounds, "a copy of " + std::to_string(bytes) + " bytes");

@@ -8,11 +8,14 @@ namespace minic {
 
 /// The findings of the verifier after a pass, told as that pass's fault.
 static Diagnostic passFailure(const Pass &pass, const Diagnostics &findings) {
-  Diagnostic error{.code = ErrorCode::PassFailed, .message = "pass '" + std::string(pass.name) + "' produced IR that does not verify"};
+  Diagnostic error{.code = ErrorCode::PassFailed,
+                   .message = "pass '" + std::string(pass.name) + "' produced IR that does not verify"};
   for (const Diagnostic &finding : findings)
     if (finding.severity == Severity::Error)
       error.note("[" + std::string(errorCodeName(finding.code)) + "] " + finding.message, finding.loc);
-  error.fix = "this is a bug of minic; the IR from before the pass reproduces it with `minic opt FILE --passes=" + std::string(pass.name) + "`";
+  error.fix =
+      "this is a bug of minic; the IR from before the pass reproduces it with `minic opt FILE --passes=" + std::string(pass.name) +
+      "`";
   return error;
 }
 

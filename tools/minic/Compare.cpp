@@ -307,7 +307,7 @@ int compare(const Flags &flags) {
 void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
-  addExecutionFlags(*command, *flags);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson);
   command->add_option("--rtol", flags->rtol,
                       "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2)");
   command->add_option("--atol", flags->atol,

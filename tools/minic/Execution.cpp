@@ -9,8 +9,8 @@
 
 namespace minic::cli {
 
-void addExecutionFlags(CLI::App &command, ExecutionFlags &flags) {
-  addModuleFlags(command, flags, WithGraph | WithJson);
+void addExecutionFlags(CLI::App &command, ExecutionFlags &flags, unsigned set) {
+  addModuleFlags(command, flags, set);
   addListFlag(command, "--input", flags.inputs, "NAME=a.npy, NAME=random:7, NAME=iota, NAME=const:1.5 or 'NAME=[[1,-2],[0,1]]'");
   command.add_option("--device", flags.device, "auto|cuda[:N]|cpu; cpu is an interpreter")->capture_default_str();
   command.add_flag("--poison", flags.poison, "fill fresh memory with NaN first");

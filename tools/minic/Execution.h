@@ -17,7 +17,7 @@ struct ExecutionFlags : ModuleFlags {
   std::vector<std::string> inputs;
   bool poison = false;
 };
-void addExecutionFlags(CLI::App &command, ExecutionFlags &flags);
+void addExecutionFlags(CLI::App &command, ExecutionFlags &flags, unsigned set);
 
 /// `auto`, `cpu`, `cuda` or `cuda:N`, and the seed of --shuffle, which only the interpreter has.
 struct DeviceChoice {

@@ -22,7 +22,7 @@ nlohmann::json elements(const HostTensor &tensor) {
     if (!isFloat(tensor.dtype()))
       list.push_back(int64_t(value));
     else if (std::isfinite(value))
-      list.push_back(std::stod(floatText(value, tensor.dtype())));
+      list.push_back(nlohmann::json::parse(floatText(value, tensor.dtype()))); // The shortest digits, as in the text form.
     else
       list.push_back(floatText(value, tensor.dtype()));
   }
@@ -111,7 +111,7 @@ int run(const Flags &flags) {
 void addRun(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("run", "Run a graph or plan on given inputs");
-  addExecutionFlags(*command, *flags);
+  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson);
   addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
   command->add_flag("--full", flags->full, "print long results whole");
   command->callback([flags, &chosen] { chosen = [flags] { return run(*flags); }; });

@@ -20,11 +20,11 @@ struct TensorSpec {
 /// name in `dims`, in order.
 struct KernelCode {
   std::string name;
-  std::string ptx;             ///< Empty where the kernel only runs in the interpreter.
+  std::string ptx; ///< Empty where the kernel only runs in the interpreter.
   int64_t numBuffers = 0;
   std::vector<std::string> dims;
-  int64_t threads = 0;         ///< Per CTA.
-  int64_t sharedBytes = 0;     ///< Static shared memory per CTA.
+  int64_t threads = 0;     ///< Per CTA.
+  int64_t sharedBytes = 0; ///< Static shared memory per CTA.
 };
 
 /// A buffer of the plan. Slots [0, inputs.size()) are the inputs.
@@ -44,8 +44,8 @@ struct PlanStep {
   int result = -1;
   std::vector<int> operands;
   int kernel = -1;
-  std::vector<DimExpr> grid;       ///< Axes of the program id; the product is launched, zero is not launched.
-  std::vector<std::byte> data;     ///< Of a constant.
+  std::vector<DimExpr> grid;   ///< Axes of the program id; the product is launched, zero is not launched.
+  std::vector<std::byte> data; ///< Of a constant.
 };
 
 /// The launches of one graph and the memory between them.
@@ -55,7 +55,7 @@ struct Plan {
   std::vector<TensorSpec> results;
   std::vector<PlanBuffer> buffers; ///< Inputs first.
   std::vector<PlanStep> steps;
-  std::vector<int> resultBuffers;  ///< One per result; distinct, none an input.
+  std::vector<int> resultBuffers; ///< One per result; distinct, none an input.
 };
 
 struct Artifact {

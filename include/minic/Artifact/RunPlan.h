@@ -37,8 +37,8 @@ struct RunOptions {
   std::function<void(const PlanStep &, bool before)> onLaunch;
 };
 
-/// Binds dim names by the shapes of `inputs`; checks number, types and shapes and says which input is wrong. `given` are values that
-/// the user fixed beforehand; a name that nothing binds is an error.
+/// Binds dim names by the shapes of `inputs`; checks number, types and shapes and says which input is wrong. `given` are values
+/// that the user fixed beforehand; a name that nothing binds is an error.
 Expected<DimBindings> bindDims(const Plan &plan, std::span<const HostTensor> inputs, DimBindings given = {});
 
 /// Uploads `inputs`, walks the plan once, downloads the results. Everything allocated is released, also after a failure.

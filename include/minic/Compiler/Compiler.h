@@ -16,11 +16,11 @@ std::optional<Stage> parseStage(std::string_view name);
 std::string_view stageName(Stage stage);
 
 struct CompileOptions {
-  std::string target;      ///< Empty: the module's own, else the default.
-  std::string numerics;    ///< Empty: the module's own, else "default".
-  DimBindings dims;        ///< Names bound at compile time.
+  std::string target;   ///< Empty: the module's own, else the default.
+  std::string numerics; ///< Empty: the module's own, else "default".
+  DimBindings dims;     ///< Names bound at compile time.
   bool eager = false;
-  std::string graph;       ///< Which graph or plan; empty: the only one (a plan before a graph).
+  std::string graph; ///< Which graph or plan; empty: the only one (a plan before a graph).
   PassManagerOptions passes;
 };
 
@@ -35,8 +35,8 @@ std::vector<PassStep> buildPipeline(Stage stage);
 Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput = nullptr);
 /// Text of a stage: IR for graph to plan, then LLVM IR and PTX.
 Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options);
-/// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are described
-/// for the interpreter.
+/// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are
+/// described for the interpreter.
 Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, bool withCode);
 
 } // namespace minic

@@ -18,11 +18,12 @@ public:
   SourceLoc loc() const { return location; }
 
   /// Any operation; `op->result()` is its first result.
-  Operation *create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types, std::vector<NamedAttribute> attrs = {});
+  Operation *create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types,
+                    std::vector<NamedAttribute> attrs = {});
   Operation *create(OpKind kind, std::initializer_list<Value *> operands, std::initializer_list<Type> types,
                     std::vector<NamedAttribute> attrs = {}) {
-    return create(kind, std::span<Value *const>(operands.begin(), operands.size()), std::span<const Type>(types.begin(), types.size()),
-                  std::move(attrs));
+    return create(kind, std::span<Value *const>(operands.begin(), operands.size()),
+                  std::span<const Type>(types.begin(), types.size()), std::move(attrs));
   }
 
   /// An element-wise operation whose result has the first operand's type.

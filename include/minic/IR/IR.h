@@ -1,7 +1,7 @@
 // The one substrate of all levels: values, operations, blocks, functions, modules.
 //
-// A module owns every node it ever made (an arena that is freed at once); nodes are raw pointers into it, and an erased operation is
-// only unlinked. Regions have one block, which ends with a terminator. There is no control-flow graph.
+// A module owns every node it ever made (an arena that is freed at once); nodes are raw pointers into it, and an erased operation
+// is only unlinked. Regions have one block, which ends with a terminator. There is no control-flow graph.
 #pragma once
 
 #include "minic/IR/Attribute.h"
@@ -212,7 +212,7 @@ public:
 
   Context &context() const { return ctx; }
   std::string target = "sm_90a";
-  std::string numerics = "default"; ///< "exact", "default" or "fast".
+  std::string numerics = "default";                  ///< "exact", "default" or "fast".
   bool targetStated = false, numericsStated = false; ///< Whether the text said so.
 
   std::span<Function *const> functions() const { return order; }

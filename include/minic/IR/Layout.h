@@ -42,8 +42,8 @@ struct Layout {
 /// True if the layout holds every element of a tile of this shape, each at the same number of places, and nothing outside it.
 bool layoutCovers(const Layout &layout, std::span<const int64_t> shape);
 
-/// The layout after the register modes (or the lane modes) of `axes` were combined: those modes vanish (or become copies), and what is
-/// left of each axis is renumbered from stride 1, lanes first, then warps. Normalized.
+/// The layout after the register modes (or the lane modes) of `axes` were combined: those modes vanish (or become copies), and what
+/// is left of each axis is renumbered from stride 1, lanes first, then warps. Normalized.
 enum class ModeKind : uint8_t { Reg, Lane };
 Layout reducedLayout(const Layout &layout, std::span<const int64_t> axes, ModeKind over);
 /// Extent of `axis` that the lane and warp modes (or the warp modes alone) still hold after such a step.

@@ -5,9 +5,9 @@
 
 namespace minic {
 
-/// The body of an op of the table with `expands` for one element type (f32 or f64): a kernel-kind function at the machine level with
-/// scalar parameters whose `return` gives one scalar. Parsed once per thread, from text that is part of the program; never null for
-/// a supported pair.
+/// The body of an op of the table with `expands` for one element type (f32 or f64): a kernel-kind function at the machine level
+/// with scalar parameters whose `return` gives one scalar. Parsed once per thread, from text that is part of the program; never
+/// null for a supported pair.
 const Function &mathBody(OpKind kind, DType dtype);
 /// The text of Math.ir.
 std::string_view mathLibraryText();

@@ -46,14 +46,14 @@ enum Effect : uint8_t { Pure = 0, Reads = 1, Writes = 2, Barrier = 4, Convergent
 
 /// What a padded lane of the result holds, given what the operands' padded lanes hold (`mask`, DESIGN: padding proof).
 enum class PaddingRule : uint8_t {
-  Unknown,   ///< Nothing is known.
-  Evaluate,  ///< The op applied to the operands' padding, where all of it is known.
-  Subtract,  ///< Evaluate; and -inf - m is -inf if m > -inf is proved or m is a maximum over the same lanes.
-  Multiply,  ///< Evaluate; nothing about 0 * unknown, which may be NaN.
-  Same,      ///< The padding of operand 0.
-  Select,    ///< The chosen operand's padding where the condition's is known, else known only if both agree.
-  Load,      ///< The `fill` of the access on its masked axes.
-  Reduced,   ///< Along axes that are kept: the reduction of constant padding.
+  Unknown,  ///< Nothing is known.
+  Evaluate, ///< The op applied to the operands' padding, where all of it is known.
+  Subtract, ///< Evaluate; and -inf - m is -inf if m > -inf is proved or m is a maximum over the same lanes.
+  Multiply, ///< Evaluate; nothing about 0 * unknown, which may be NaN.
+  Same,     ///< The padding of operand 0.
+  Select,   ///< The chosen operand's padding where the condition's is known, else known only if both agree.
+  Load,     ///< The `fill` of the access on its masked axes.
+  Reduced,  ///< Along axes that are kept: the reduction of constant padding.
 };
 
 enum class TypeRule : uint8_t {
@@ -68,8 +68,8 @@ enum class TypeRule : uint8_t {
 /// Where an op may stand, as bits of Level.
 using LevelSet = uint8_t;
 constexpr LevelSet levelBit(unsigned level) { return LevelSet(1u << level); }
-inline constexpr LevelSet graphLevels = levelBit(0) | levelBit(1);                  ///< graph and fused
-inline constexpr LevelSet kernelLevels = levelBit(2) | levelBit(3) | levelBit(4);   ///< tile, masked, machine
+inline constexpr LevelSet graphLevels = levelBit(0) | levelBit(1);                ///< graph and fused
+inline constexpr LevelSet kernelLevels = levelBit(2) | levelBit(3) | levelBit(4); ///< tile, masked, machine
 inline constexpr LevelSet machineLevel = levelBit(4);
 inline constexpr LevelSet planLevel = levelBit(5);
 inline constexpr LevelSet anyLevel = 0x3f;
@@ -102,23 +102,23 @@ struct OpInfo {
   std::string_view prose = {};
   /// Names of operands separated by commas; a last one ending in `...` takes any number.
   std::string_view operands = {};
-  int numResults = 1;            ///< -1: any number.
+  int numResults = 1;                ///< -1: any number.
   std::optional<AttrSpec> word = {}; ///< The attribute written right after the kind.
   std::vector<AttrSpec> attrs = {};
   int minRegions = 0, maxRegions = 0;
   LevelSet levels = 0;
-  DTypeSet dtypes = {};          ///< Element types of operand 0 (of the result if there is none); empty: the hook decides.
+  DTypeSet dtypes = {}; ///< Element types of operand 0 (of the result if there is none); empty: the hook decides.
   TypeRule typeRule = TypeRule::Hook;
   AxisRule axes = AxisRule::None;
-  bool elementwise = false;      ///< Scalars, tensors and tiles alike, lane by lane.
+  bool elementwise = false; ///< Scalars, tensors and tiles alike, lane by lane.
   uint8_t effects = Pure;
   PaddingRule padding = PaddingRule::Unknown;
   bool terminator = false;
   bool commutative = false;
-  bool expands = false;          ///< Has a body in Math.ir instead of a host and an LLVM form.
+  bool expands = false; ///< Has a body in Math.ir instead of a host and an LLVM form.
   /// Checks what the columns cannot say; reports through the reporter.
   void (*verify)(Operation &, VerifyReporter &) = nullptr;
-  std::string_view source = {};  ///< Where the semantics come from.
+  std::string_view source = {}; ///< Where the semantics come from.
 };
 
 /// The row of an op.

@@ -20,8 +20,8 @@ struct LaunchTraffic {
 };
 
 struct CpuOptions {
-  int threads = 0;            ///< Programs in parallel; 0: as many as the machine has.
-  uint64_t shuffleSeed = 0;   ///< Not 0: run programs in a pseudo-random order.
+  int threads = 0;          ///< Programs in parallel; 0: as many as the machine has.
+  uint64_t shuffleSeed = 0; ///< Not 0: run programs in a pseudo-random order.
   bool countTraffic = false;
 };
 
@@ -39,6 +39,8 @@ public:
   void release(DeviceMemory memory) override;
   Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from) override;
   Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from) override;
+  /// The bytes change, the memory stays undefined.
+  Expected<void> poison(DeviceMemory memory, std::span<const std::byte> pattern) override;
   Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes) override;
   Expected<void> launch(const Artifact &artifact, int kernel, std::span<const int64_t> grid, std::span<const DeviceMemory> buffers,
                         const DimBindings &dims) override;

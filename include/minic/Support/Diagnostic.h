@@ -75,8 +75,8 @@ private:
   std::vector<size_t> lineStarts;
 };
 
-/// `file:line:col: error: message [E0312]`, the source line with a caret (long lines are cut around the caret, control and non-ASCII
-/// bytes shown as `?`), then notes and the fix. `source` may be null.
+/// `file:line:col: error: message [E0312]`, the source line with a caret (long lines are cut around the caret, control and
+/// non-ASCII bytes shown as `?`), then notes and the fix. `source` may be null.
 std::string renderDiagnostic(const Diagnostic &diagnostic, const SourceBuffer *source, bool colour = false);
 std::string renderDiagnostics(const Diagnostics &list, const SourceBuffer *source, bool colour = false);
 

@@ -21,6 +21,12 @@ using DimBindings = std::map<std::string, int64_t, std::less<>>;
 /// Equal expressions of this form compare equal; comparison is structural.
 class DimExpr {
 public:
+  /// A name (then `ceilDivOf` is null) or ceildiv(ceilDivOf->first, ceilDivOf->second).
+  struct Factor {
+    std::string name;
+    std::shared_ptr<const std::pair<DimExpr, DimExpr>> ceilDivOf;
+  };
+
   DimExpr(int64_t value = 0) : coefficient(value) {}
   static DimExpr name(std::string_view name);
   friend DimExpr operator*(const DimExpr &a, const DimExpr &b);
@@ -46,7 +52,6 @@ public:
   friend bool operator==(const DimExpr &a, const DimExpr &b);
   friend std::strong_ordering operator<=>(const DimExpr &a, const DimExpr &b);
 
-  struct Factor;
   /// For lowering: the parts of the normal form.
   int64_t getCoefficient() const { return coefficient; }
   const std::vector<Factor> &getFactors() const { return factors; }
@@ -54,12 +59,6 @@ public:
 private:
   int64_t coefficient;
   std::vector<Factor> factors;
-};
-
-/// A name (then `ceilDivOf` is null) or ceildiv(ceilDivOf->first, ceilDivOf->second).
-struct DimExpr::Factor {
-  std::string name;
-  std::shared_ptr<const std::pair<DimExpr, DimExpr>> ceilDivOf;
 };
 
 /// Reads the text form (whole string); nullopt if it is not one. A name starts with an upper-case letter, has letters, digits and

@@ -49,7 +49,8 @@ private:
 std::string shapeString(DType dtype, std::span<const int64_t> shape);
 
 /// Reads .npy format 1.0, 2.0 and 3.0, little-endian, C or Fortran order (NumPy reference, "NPY format"). bf16 is stored as `<V2`,
-/// `|V2` or `<u2`: such a file is read as bf16 only if `expected` says so. Sizes are checked against the file before memory is taken.
+/// `|V2` or `<u2`: such a file is read as bf16 only if `expected` says so. Sizes are checked against the file before memory is
+/// taken.
 Expected<HostTensor> readNpy(const std::filesystem::path &path, DType expected);
 /// Writes format 1.0 (bf16 as `<u2`).
 Expected<void> writeNpy(const std::filesystem::path &path, const HostTensor &tensor);
@@ -59,7 +60,8 @@ Expected<void> writeNpy(const std::filesystem::path &path, const HostTensor &ten
 void fillRandom(HostTensor &tensor, uint64_t seed);
 /// 0, 1, 2, ... in row-major order.
 void fillIota(HostTensor &tensor);
-/// `[[0, 6], [1.5, 0]]`: shortest digits that read back; more than `limit` elements are elided with `...` per axis unless limit is 0.
+/// `[[0, 6], [1.5, 0]]`: shortest digits that read back; more than `limit` elements are elided with `...` per axis unless limit is
+/// 0.
 std::string tensorText(const HostTensor &tensor, int64_t limit = 1000);
 /// Reads `[[1,-2],[0,1]]` (also nan, inf, true, false); the shape is the nesting's. Ragged or non-numeric text is an error.
 Expected<HostTensor> parseTensorText(std::string_view text, DType dtype);

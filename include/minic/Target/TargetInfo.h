@@ -10,16 +10,16 @@
 namespace minic {
 
 struct TargetInfo {
-  std::string_view name;      ///< "sm_90a", as LLVM and ptxas spell it.
+  std::string_view name; ///< "sm_90a", as LLVM and ptxas spell it.
   int computeMajor, computeMinor;
-  int minPtx;                 ///< Lowest PTX ISA that has the target: 80 means 8.0 (PTX ISA, "Release notes").
+  int minPtx; ///< Lowest PTX ISA that has the target: 80 means 8.0 (PTX ISA, "Release notes").
   int warpSize;
-  int multiprocessors;        ///< Of the largest product with this compute capability; a device's own count wins.
-  int64_t sharedBytesPerCta;  ///< Static shared memory a CTA may declare (48 KiB without opt-in).
+  int multiprocessors;          ///< Of the largest product with this compute capability.
+  int64_t sharedBytesPerCta;    ///< Static shared memory a CTA may declare (48 KiB without opt-in).
   int64_t maxSharedBytesPerCta; ///< With opt-in (CUDA Programming Guide, "Technical Specifications per Compute Capability").
   int maxThreadsPerCta;
   int registersPerMultiprocessor;
-  int maxParameterBytes;      ///< Kernel parameters at `minPtx`: 4352 before PTX 8.1, 32764 since.
+  int maxParameterBytes; ///< Kernel parameters at `minPtx`: 4352 before PTX 8.1, 32764 since.
 };
 
 /// All targets, oldest first.

@@ -21,10 +21,10 @@ struct PassContext {
 
 /// One row of Passes.def: works on one function; may add functions to the module.
 struct Pass {
-  std::string_view name;    ///< The flag: `fuse`.
+  std::string_view name; ///< The flag: `fuse`.
   std::string_view summary;
-  LevelSet levels;          ///< Levels of the functions that it runs on.
-  std::optional<Level> to;  ///< The level afterwards, if it changes.
+  LevelSet levels;         ///< Levels of the functions that it runs on.
+  std::optional<Level> to; ///< The level afterwards, if it changes.
   Expected<void> (*run)(Function &, PassContext &);
 };
 
@@ -46,9 +46,9 @@ struct PassManagerOptions {
   std::vector<PassTiming> *timings = nullptr;
 };
 
-/// Runs `steps` in order, each over all functions of its level (in module order, those present when it starts). After each the module is
-/// verified; a failure is PassFailed with the pass's name, the verifier's findings as notes, and the IR from before the pass in
-/// `failedInput` (if given).
+/// Runs `steps` in order, each over all functions of its level (in module order, those present when it starts). After each the
+/// module is verified; a failure is PassFailed with the pass's name, the verifier's findings as notes, and the IR from before the
+/// pass in `failedInput` (if given).
 Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassContext &context, const PassManagerOptions &options,
                          std::string *failedInput = nullptr);
 

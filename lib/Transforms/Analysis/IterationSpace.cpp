@@ -9,7 +9,8 @@ bool isFreeInRegion(const Operation &op) { return op.is(OpKind::Constant) || op.
 
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
-  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) || op.is(OpKind::Sqrt);
+  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) ||
+         op.is(OpKind::Sqrt);
 }
 
 namespace {
@@ -172,8 +173,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   if (anyRepeats())
     return fail("two axes of one value would run in one loop");
 
-  // Nothing forces two readers of one tensor, or two reductions of equal extents, into the same loops; but that is where they share what
-  // they read, so they run together unless it would break the rule above (x times its own transpose).
+  // Nothing forces two readers of one tensor, or two reductions of equal extents, into the same loops; but that is where they share
+  // what they read, so they run together unless it would break the rule above (x times its own transpose).
   auto tryJoin = [&](const AxisList &a, const AxisList &b) {
     AxisClasses before = classes;
     for (size_t i = 0; i < a.size(); ++i)
@@ -213,7 +214,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     if (signature(axes) != signature(contractions.front().second))
       return fail("reductions over different axes");
 
-  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory.
+  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory, those that are
+  // made last first, so that outputs are written as they lie.
   // An operand axis of size 1 that a broadcast stretches is a loop of its own, of one trip: outermost, out of the way.
   AxisList units;
   std::vector<const AxisList *> order = {&units};
@@ -229,11 +231,12 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
             units.push_back(use);
         }
   std::vector<const AxisList *> others;
-  for (Operation *op : ops) {
-    for (unsigned i = 0; i < op->numOperands(); ++i)
-      others.push_back(&space.useAxes[{op, i}]);
+  for (size_t position = ops.size(); position-- > 0;) {
+    Operation *op = ops[position];
     for (Value *result : op->results())
       others.push_back(&space.resultAxes[result]);
+    for (unsigned i = 0; i < op->numOperands(); ++i)
+      others.push_back(&space.useAxes[{op, i}]);
   }
   std::stable_sort(others.begin(), others.end(), [](auto *a, auto *b) { return a->size() > b->size(); });
   order.insert(order.end(), others.begin(), others.end());

@@ -18,7 +18,8 @@ bool contains(const std::vector<int64_t> &list, int64_t value) { return std::fin
 
 bool sameBits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
-/// True if `a` and `b` are the same function of the position along the reduced axes: equal up to which trip of a sweep they stand in.
+/// True if `a` and `b` are the same function of the position along the reduced axes: equal up to which trip of a sweep they stand
+/// in.
 bool congruent(const Value *a, const Value *b, int depth) {
   if (a == b)
     return true;
@@ -34,8 +35,9 @@ bool congruent(const Value *a, const Value *b, int depth) {
   for (unsigned i = 0; i < x->numOperands(); ++i) {
     const Value *p = x->operand(i), *q = y->operand(i);
     // Counters of two sweeps over the same axis visit the same positions.
-    bool counters = p->argumentOf() && q->argumentOf() && p->type().isIndex() && q->type().isIndex() && p->argumentOf()->parentOp() &&
-                    q->argumentOf()->parentOp() && p->argumentOf()->parentOp()->operand(1) == q->argumentOf()->parentOp()->operand(1);
+    bool counters = p->argumentOf() && q->argumentOf() && p->type().isIndex() && q->type().isIndex() &&
+                    p->argumentOf()->parentOp() && q->argumentOf()->parentOp() &&
+                    p->argumentOf()->parentOp()->operand(1) == q->argumentOf()->parentOp()->operand(1);
     if (!counters && !congruent(p, q, depth - 1))
       return false;
   }
@@ -165,7 +167,8 @@ bool paddingIsNeutral(const Operation &op) {
       const Attribute *init = op.attr("init");
       double identity = init ? *(*init->asList())[i].asNumber() : reductionIdentity(op.wordAttr("combiner"), type);
       PaddingFact fact = paddingOf(op.operand(i), axis);
-      bool zero = fact.kind == PaddingFact::Known && fact.value == 0 && identity == 0; // A sum starts at +0.0, so -0.0 adds nothing either.
+      bool zero =
+          fact.kind == PaddingFact::Known && fact.value == 0 && identity == 0; // A sum starts at +0.0, so -0.0 adds nothing either.
       if (fact.kind != PaddingFact::None && !zero && !(fact.kind == PaddingFact::Known && sameBits(fact.value, identity)))
         return false;
     }
@@ -178,14 +181,16 @@ void verifyMasked(Function &function, VerifyReporter &reporter) {
       std::vector<int64_t> mask = op.intsAttr("mask");
       for (int64_t axis : unprovedAxes(op))
         if (std::find(mask.begin(), mask.end(), axis) == mask.end())
-          reporter.error(op, ErrorCode::UnprovedAccess,
-                         std::string(op.info().name) + " is not proved in bounds along tile axis " + std::to_string(axis) +
-                             " of " + accessTile(op).str())
+          reporter
+              .error(op, ErrorCode::UnprovedAccess,
+                     std::string(op.info().name) + " is not proved in bounds along tile axis " + std::to_string(axis) + " of " +
+                         accessTile(op).str())
               .fix = "add " + std::to_string(axis) + " to its mask";
     }
     if ((op.is(OpKind::Reduce) || op.is(OpKind::Dot)) && op.wordAttr("padding") != "unchecked" && !paddingIsNeutral(op))
-      reporter.error(op, ErrorCode::UnprovedPadding,
-                     "the padded lanes that this " + std::string(op.info().name) + " combines are not proved to be its identity")
+      reporter
+          .error(op, ErrorCode::UnprovedPadding,
+                 "the padded lanes that this " + std::string(op.info().name) + " combines are not proved to be its identity")
           .fix = "select the identity where in_bounds is false, or load with it as `fill`";
   });
 }

@@ -13,8 +13,8 @@ static int64_t blockFor(const DimExpr &extent, int64_t limit) {
   return std::min<int64_t>(limit, int64_t(std::bit_ceil(uint64_t(std::clamp<int64_t>(*size, 1, limit)))));
 }
 
-/// Elements of the widest stored type in 16 bytes. In exact numerics it follows the accumulator type alone, so that a reduction has one
-/// order whatever it is fused with.
+/// Elements of the widest stored type in 16 bytes. In exact numerics it follows the accumulator type alone, so that a reduction has
+/// one order whatever it is fused with.
 static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
   int64_t bytes = 1;
   for (Operation *op : ops) {
@@ -81,12 +81,13 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
       warps /= take;
     }
   } else if (loops[last].reduced) {
-    // A row is reduced by one warp up to 1024 elements and by up to 8 beyond; a longer row streams in blocks of 8192.
+    // A row is reduced by one warp up to 1024 elements and by up to 8 warps beyond; a longer row streams in blocks of 8192.
     int row = innermost(false);
     s.block[last] = loops[last].extent.isConstant() ? blockFor(loops[last].extent, 8192) : 1024;
     vec = std::min(vec, s.block[last]);
     placeLanes(row);
-    s.warps[last] = std::clamp<int64_t>(s.block[last] / 1024, 1, 8);
+    // Of a length that is not known, four warps take 1024 at a time: few registers, and code that is compiled fast.
+    s.warps[last] = loops[last].extent.isConstant() ? std::clamp<int64_t>(s.block[last] / 1024, 1, 8) : 4;
     if (row >= 0) {
       s.warps[size_t(row)] = s.warps[last] > 1 ? 1 : 4;
       s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
@@ -146,18 +147,37 @@ static Schedule matmulSchedule(const IterationSpace &space, DType accumulator, c
   return s;
 }
 
+/// True if each reduction of the region runs in the order that it has in a kernel of its own: what exact numerics promise.
+static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops) {
+  for (Operation *op : ops) {
+    if (op->info().axes != AxisRule::Reduce)
+      continue;
+    auto alone = IterationSpace::compute({&op, 1});
+    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true));
+    const std::vector<int> &here = space.axesOfUse(op, 0), &there = alone->axesOfUse(op, 0);
+    for (int64_t axis : op->intsAttr("axes")) {
+      size_t a = size_t(here[size_t(axis)]), b = size_t(there[size_t(axis)]);
+      if (schedule.block[a] != own.block[b] || schedule.warps[a] != own.warps[b] || schedule.lanes[a] != own.lanes[b] ||
+          schedule.vec[a] != own.vec[b])
+        return false;
+    }
+  }
+  return true;
+}
+
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact) {
   const Operation *contraction = nullptr;
-  for (Operation *op : ops) {
+  for (Operation *op : ops)
     if (op->info().axes == AxisRule::Contract)
       contraction = op;
-    // Kernels of the matmul family reduce with `dot` only.
-    if (op->info().axes == AxisRule::Reduce && contraction)
+  if (!contraction) {
+    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact));
+    if (exact && !keepsOrder(schedule, space, ops))
       return std::nullopt;
+    return schedule;
   }
-  if (!contraction)
-    return rowsSchedule(space, vectorElements(ops, exact));
+  // Kernels of the matmul family reduce with `dot` only.
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;

@@ -1,10 +1,11 @@
-// layout: lays tiles out over registers, lanes and warps, as the kernel's schedule says; splits reductions; moves dot operands through
-// shared memory.
+// layout: lays tiles out over registers, lanes and warps, as the kernel's schedule says; splits reductions; moves dot operands
+// through shared memory.
 //
 //   %t = load %x, %r, %j, mask = [] : tile<4x1024xf32>     ->  ..., vec = 4 : tile<4x1024xf32, #l0>
 //   %m = reduce max %t, axes = [1] : tile<4x1xf32>         ->  reduce over = reg; over = lane; and, if warps share the axis:
 //                                                              shared_store, barrier, shared_load, reduce over = reg
-//   %c = dot %a, %b, %acc                                  ->  barrier; shared_store %a; shared_store %b; barrier; dot from shared memory
+//   %c = dot %a, %b, %acc                                  ->  barrier; shared_store %a; shared_store %b; barrier; dot from shared
+//   memory
 #include "minic/IR/Builder.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -72,7 +73,8 @@ private:
     int64_t width = std::min(layout.reg[0].extent, 16 / dtypeBytes(accessBuffer(access)->type().dtype()));
     const Value *lastIndex = access.operand(firstIndex(access) + unsigned(dims.size()) - 1);
     width = std::min(width, knownMultiple(lastIndex));
-    // A masked vector is inside or outside as a whole only if the size is a multiple of it; with other axes the row pitch must be as well.
+    // A masked vector is inside or outside as a whole only if the size is a multiple of it; with other axes the row pitch must be
+    // as well.
     std::vector<int64_t> mask = access.intsAttr("mask");
     bool masked = std::find(mask.begin(), mask.end(), dims.back()) != mask.end();
     while (width > 1 && (masked || dims.size() > 1) && !shape.back().isMultipleOf(width))
@@ -142,8 +144,8 @@ private:
     op.erase();
   }
 
-  /// Through shared memory, the warp digits of the reduced axis become register digits of every thread. The memory is this reduction's
-  /// own, so only a loop brings the same slots round again.
+  /// Through shared memory, the warp digits of the reduced axis become register digits of every thread. The memory is this
+  /// reduction's own, so only a loop brings the same slots round again.
   void exchangeWarps(Builder &builder, std::vector<Value *> &values, int64_t axis, bool insideLoop) {
     Layout layout = *values[0]->type().layout();
     std::vector<Mode> moved;
@@ -248,8 +250,9 @@ private:
     if (copies.contains(value) || !value->type().isTile())
       return copies(value);
     Operation *op = value->definition();
-    assert(op && (op->info().elementwise || op->is(OpKind::Load) || op->is(OpKind::Broadcast) || op->is(OpKind::Constant) ||
-                  op->is(OpKind::InBounds)) &&
+    assert(op &&
+           (op->info().elementwise || op->is(OpKind::Load) || op->is(OpKind::Broadcast) || op->is(OpKind::Constant) ||
+            op->is(OpKind::InBounds)) &&
            "an operand of dot that is not computed from loads");
     for (Value *operand : op->operands())
       copyChain(builder, operand, layout, copies);
@@ -268,11 +271,13 @@ private:
     return layout.normalized();
   }
 
-  /// Contracted axes outermost, so that a thread's elements of the accumulator lie side by side; 16 bytes of padding spread the banks of
-  /// an operand that is stored across its memory order.
+  /// Contracted axes outermost, so that a thread's elements of the accumulator lie side by side; 16 bytes of padding spread the
+  /// banks of an operand that is stored across its memory order.
   std::vector<int64_t> operandStrides(Type type, const std::vector<int64_t> &contracted) {
     std::vector<int64_t> extents = type.extents(), strides(extents.size(), 0);
-    auto isContracted = [&](size_t axis) { return std::find(contracted.begin(), contracted.end(), int64_t(axis)) != contracted.end(); };
+    auto isContracted = [&](size_t axis) {
+      return std::find(contracted.begin(), contracted.end(), int64_t(axis)) != contracted.end();
+    };
     int64_t stride = 1;
     for (size_t axis = extents.size(); axis-- > 0;)
       if (!isContracted(axis)) {
@@ -322,7 +327,12 @@ Expected<void> passes::layout(Function &function, PassContext &) {
   });
   if (!errors.empty())
     return errors;
-  auto schedule = Schedule::parse(*attribute->asRecord(), std::max(rank, 0));
+  if (rank < 0) {
+    // A kernel whose loops never run has no tiles; its schedule still says how many threads it has.
+    const Attribute *block = attribute->asRecord()->find("block");
+    rank = block && block->asInts() ? int(block->asInts()->size()) : 3;
+  }
+  auto schedule = Schedule::parse(*attribute->asRecord(), rank);
   if (!schedule) {
     Diagnostic error = schedule.errors().front();
     error.loc = function.loc;

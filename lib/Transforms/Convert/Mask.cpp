@@ -2,11 +2,11 @@
 //
 //   %t = load %x, %r, %j : tile<4x1024xf32>      ->  %t = load %x, %r, %j, mask = [1], fill = -inf : tile<4x1024xf32>
 //   %m = reduce max %t, axes = [1]                    %m = reduce max %t, axes = [1]            the padding is its identity
-//   %e = exp %t                                       %e = exp %t                               exp(-inf) = 0: neutral for the sum as well
-//   %s = reduce sum %e, axes = [1]                    %s = reduce sum %e, axes = [1]
+//   %e = exp %t                                       %e = exp %t                               exp(-inf) = 0: neutral for the sum
+//   as well %s = reduce sum %e, axes = [1]                    %s = reduce sum %e, axes = [1]
 //
-// A masked load's fill is the identity, among those of the reductions it reaches, that leaves the fewest paddings unproved; where one is
-// left, a select with the identity goes in front of the reduction.
+// A masked load's fill is the identity, among those of the reductions it reaches, that leaves the fewest paddings unproved; where
+// one is left, a select with the identity goes in front of the reduction.
 #include "minic/IR/Builder.h"
 #include "minic/IR/Combiner.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -72,7 +72,9 @@ private:
       if (std::find(candidates.begin(), candidates.end(), identity) == candidates.end())
         candidates.push_back(identity);
     }
-    auto fits = [](double value, const Operation &load) { return isFloat(load.result()->type().dtype()) || value == double(int64_t(value)); };
+    auto fits = [](double value, const Operation &load) {
+      return isFloat(load.result()->type().dtype()) || value == double(int64_t(value));
+    };
     auto setAll = [&](double value) {
       for (Operation *load : maskedLoads)
         load->setAttr("fill", fillAttr(fits(value, *load) ? value : 0, load->result()->type().dtype()));
@@ -165,15 +167,18 @@ private:
     std::vector<int64_t> extents(size_t(value->type().rank()), 1);
     extents[size_t(axis)] = value->type().extents()[size_t(axis)];
     Context &context = builder.context();
-    Value *valid = builder.create(OpKind::InBounds, {index}, {context.tile(DType::I1, extents)},
-                                  {{"axis", Attribute(axis)}, {"size", Attribute(size)}})->result();
+    Value *valid = builder
+                       .create(OpKind::InBounds, {index}, {context.tile(DType::I1, extents)},
+                               {{"axis", Attribute(axis)}, {"size", Attribute(size)}})
+                       ->result();
     Type full = context.withDType(value->type(), DType::I1);
     if (valid->type() != full)
       valid = builder.create(OpKind::Broadcast, {valid}, {full})->result();
     op.setOperand(i, builder.select(valid, value, builder.constant(value->type(), identity)));
   }
 
-  /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this place.
+  /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this
+  /// place.
   std::pair<Value *, DimExpr> boundsAlong(Operation &op, Value *value, int64_t axis) {
     const Operation *access = maskedLoadBehind(value, axis);
     for (unsigned i = 0; !access && i < op.numOperands(); ++i)

@@ -11,8 +11,8 @@
 //   plan @rows(%x: buffer<MxNxf32>) -> (y: buffer<MxNxf32>) { alloc; launch; return }
 //
 // A tile has one axis per loop axis of the region, of extent 1 where the value does not run along it; so transposes vanish into the
-// `dims` of loads, and element-wise ops always see equal shapes. Every sweep computes what it needs anew; a sweep of one trip loses its
-// loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
+// `dims` of loads, and element-wise ops always see equal shapes. Every sweep computes what it needs anew; a sweep of one trip loses
+// its loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
 #include "minic/IR/Builder.h"
 #include "minic/IR/Combiner.h"
 #include "minic/IR/Schedule.h"
@@ -119,7 +119,8 @@ private:
     Builder outermost = builder;
     for (int axis : loops) {
       const DimExpr &extent = space.axes()[size_t(axis)].extent;
-      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(extent), builder.constantIndex(schedule.block[size_t(axis)])};
+      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(extent),
+                                       builder.constantIndex(schedule.block[size_t(axis)])};
       operands.insert(operands.end(), carried.begin(), carried.end());
       std::vector<Type> types;
       for (Value *value : carried)
@@ -219,7 +220,8 @@ private:
     std::vector<Value *> operands = {bufferOf.at(input)};
     for (int axis : axes)
       operands.push_back(offsets[size_t(axis)]);
-    Operation *load = builder.create(OpKind::Load, operands, std::vector<Type>{tileType(input->type().dtype(), axes)}, dimsAttr(axes));
+    Operation *load =
+        builder.create(OpKind::Load, operands, std::vector<Type>{tileType(input->type().dtype(), axes)}, dimsAttr(axes));
     load->result()->setName(input->name() + "_t");
     return load->result();
   }
@@ -308,16 +310,18 @@ private:
       }
   }
 
-  /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only, nothing is
-  /// absent; a select keeps the lanes past the edge out.
+  /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only,
+  /// nothing is absent; a select keeps the lanes past the edge out.
   Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, double identity) {
     for (int axis : space.axesOfUse(&op, operand)) {
       if (!space.axes()[size_t(axis)].reduced || isLoadedAlong(op, operand, axis))
         continue;
       std::vector<int64_t> extents(size_t(space.rank()), 1);
       extents[size_t(axis)] = schedule.block[size_t(axis)];
-      Value *valid = builder.create(OpKind::InBounds, {offsets[size_t(axis)]}, {context.tile(DType::I1, extents)},
-                                    {{"axis", Attribute(axis)}, {"size", Attribute(space.axes()[size_t(axis)].extent)}})->result();
+      Value *valid = builder
+                         .create(OpKind::InBounds, {offsets[size_t(axis)]}, {context.tile(DType::I1, extents)},
+                                 {{"axis", Attribute(axis)}, {"size", Attribute(space.axes()[size_t(axis)].extent)}})
+                         ->result();
       Type full = context.withDType(tile->type(), DType::I1);
       if (valid->type() != full)
         valid = builder.create(OpKind::Broadcast, {valid}, {full})->result();
@@ -361,7 +365,8 @@ private:
     for (int axis : reducedLoops())
       axes.push_back(axis);
     if (op.info().axes == AxisRule::Contract)
-      return {builder.create(OpKind::Dot, {tiles[0], tiles[1], accs[0]}, {accs[0]->type()}, {{"axes", Attribute::ints(axes)}})->result()};
+      return {builder.create(OpKind::Dot, {tiles[0], tiles[1], accs[0]}, {accs[0]->type()}, {{"axes", Attribute::ints(axes)}})
+                  ->result()};
 
     // Only the loops that this reduction's own operand has: a unit axis may be another's.
     std::erase_if(axes, [&](int64_t axis) {
@@ -403,7 +408,8 @@ private:
         operands.push_back(map(operand));
       Type shape = accs[0]->type();
       Type type = context.withDType(shape, op.result()->type().dtype());
-      map.map(op.result(), builder.create(op.kind(), operands, std::vector<Type>{type}, {op.attrs().begin(), op.attrs().end()})->result());
+      map.map(op.result(),
+              builder.create(op.kind(), operands, std::vector<Type>{type}, {op.attrs().begin(), op.attrs().end()})->result());
     }
     std::vector<Value *> results;
     for (Value *value : combiner.back()->operands())
@@ -567,8 +573,7 @@ private:
     for (int axis = 0; axis < space->rank(); ++axis)
       if (!space->axes()[size_t(axis)].reduced)
         grid.push_back(DimExpr::ceilDiv(space->axes()[size_t(axis)].extent, schedule->block[size_t(axis)]));
-    builder.create(OpKind::Launch, arguments, {},
-                   {{"kernel", Attribute::symbol(kernel->name)}, {"grid", Attribute::dims(grid)}});
+    builder.create(OpKind::Launch, arguments, {}, {{"kernel", Attribute::symbol(kernel->name)}, {"grid", Attribute::dims(grid)}});
     return {};
   }
 

@@ -1,5 +1,5 @@
-// canonicalize: folds constants and applies identities that hold in IEEE arithmetic for every input, NaN, infinities and -0.0 included;
-// simplifies index arithmetic; unrolls loops of no or one trip.
+// canonicalize: folds constants and applies identities that hold in IEEE arithmetic for every input, NaN, infinities and -0.0
+// included; simplifies index arithmetic; unrolls loops of no or one trip.
 //
 //   %c = mul %x, 1.0          ->  %x                       x * 0, x - x, x / x, x + 0.0 stay: they are not identities
 //   %m = max %x, -inf         ->  %x
@@ -214,7 +214,8 @@ private:
       axis = first[size_t(axis)];
     Builder builder(&op);
     builder.setLoc(op.loc());
-    return builder.create(OpKind::Transpose, {inner->operand(0)}, {op.result()->type()}, {{"perm", Attribute::ints(perm)}})->result();
+    return builder.create(OpKind::Transpose, {inner->operand(0)}, {op.result()->type()}, {{"perm", Attribute::ints(perm)}})
+        ->result();
   }
 
   Value *simplifyReshape(Operation &op) {

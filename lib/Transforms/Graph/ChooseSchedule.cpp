@@ -1,6 +1,7 @@
 // choose-schedule: gives every fusion region without a schedule the cost model's choice. A schedule written by hand stays.
 //
-//   %y = fusion %x { ... }  ->  %y = fusion %x, schedule = #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4> { ... }
+//   %y = fusion %x { ... }  ->  %y = fusion %x, schedule = #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4> { ...
+//   }
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Passes.h"
 

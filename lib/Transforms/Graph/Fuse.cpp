@@ -5,15 +5,16 @@
 //   %y = sub %x, %b                         }
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
-// (IterationSpace) and a schedule, closes no cycle, gives outputs that every program owns alone, and repeats no expensive work. Constants,
-// broadcasts and transposes cost nothing in a region and are copied to each one that reads through them; reshapes are views of memory and
-// stand between regions. In eager mode every op is its own group.
+// (IterationSpace) and a schedule, closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
+// Constants, broadcasts and transposes cost nothing in a region and are copied to each one that reads through them; reshapes are
+// views of memory and stand between regions. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/IterationSpace.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cassert>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -258,6 +259,8 @@ private:
         if (--waiting[size_t(reader)] == 0)
           push(reader);
     }
+    assert(std::count_if(groups.begin(), groups.end(), [](const Group &g) { return !g.ops.empty(); }) == int64_t(result.size()) &&
+           "merging closed a cycle");
     return result;
   }
 

@@ -3,8 +3,8 @@
 //   %c = add %a, %b : tile<..xbf16>   ->   %a32 = convert %a; %b32 = convert %b; %c32 = add %a32, %b32; %c = convert %c32
 //
 // In exact numerics every result is rounded to its type before it is used. Otherwise a value that was never rounded by an explicit
-// `convert` is used as the f32 it is; only stores and dots see it rounded. sqrt, div, add, sub, mul through f32 round as if computed
-// directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2).
+// `convert` is used as the f32 it is; only stores and dots see it rounded. sqrt, div, add, sub, mul through f32 round as if
+// computed directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2).
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Passes.h"
 

@@ -127,7 +127,7 @@ TEST(Matmul, PtxFacts) {
     EXPECT_EQ(count(ptx, "ld.shared.v4"), 8u * 3u) << "8 rows and 4 columns a step";
     EXPECT_EQ(count(ptx, "bar.sync"), 2u);
     EXPECT_EQ(count(ptx, ".pragma \"nounroll\""), 2u);
-    EXPECT_TRUE(has(ptx, ".shared .align 16 .b8 matmul_f32_sa[4336]"));
+    EXPECT_TRUE(has(ptx, ".shared .align 16 .b8 matmul_f32_shared_0[4336]"));
     EXPECT_FALSE(has(ptx, "local"));
   }
 }

@@ -1,4 +1,5 @@
-// Regions that no pass was written for, at every level, eager and fused, against the f64 oracle; launches and bytes against the model.
+// Regions that no pass was written for, at every level, eager and fused, against the f64 oracle; launches and bytes against the
+// model.
 #include "CompilerTest.h"
 
 #include "minic/Transforms/Analysis/Traffic.h"
@@ -25,7 +26,8 @@ const Case cases[] = {
   %sb = broadcast %s, dims = [0] : tensor<MxNxf32>
   %y = div %e, %sb : tensor<MxNxf32>
   return %y
-})", 1, 5, 1e-6},
+})",
+     1, 5, 1e-6},
     {"softmax by columns", R"(graph @g(%x: tensor<NxMxf32>) -> (y: tensor<NxMxf32>) {
   %m = reduce max %x, axes = [0] : tensor<Mxf32>
   %mb = broadcast %m, dims = [1] : tensor<NxMxf32>
@@ -35,7 +37,8 @@ const Case cases[] = {
   %sb = broadcast %s, dims = [1] : tensor<NxMxf32>
   %y = div %e, %sb : tensor<NxMxf32>
   return %y
-})", 1, 5, 1e-6},
+})",
+     1, 5, 1e-6},
     {"log-sum-exp", R"(graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
   %m = reduce max %x, axes = [1] : tensor<Mxf32>
   %mb = broadcast %m, dims = [0] : tensor<MxNxf32>
@@ -45,13 +48,15 @@ const Case cases[] = {
   %l = log %s : tensor<Mxf32>
   %y = add %l, %m : tensor<Mxf32>
   return %y
-})", 1, 6, 1e-6},
+})",
+     1, 6, 1e-6},
     {"max minus min", R"(graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
   %a = reduce max %x, axes = [1] : tensor<Mxf32>
   %b = reduce min %x, axes = [1] : tensor<Mxf32>
   %y = sub %a, %b : tensor<Mxf32>
   return %y
-})", 1, 3, 0},
+})",
+     1, 3, 0},
     {"ratio of sums", R"(graph @g(%x: tensor<MxNxf32>, %w: tensor<MxNxf32>) -> (q: tensor<Mxf32>, b: tensor<Mxf32>) {
   %xy = mul %x, %w : tensor<MxNxf32>
   %yy = mul %w, %w : tensor<MxNxf32>
@@ -59,13 +64,15 @@ const Case cases[] = {
   %b = reduce sum %yy, axes = [1] : tensor<Mxf32>
   %q = div %a, %b : tensor<Mxf32>
   return %q, %b
-})", 1, 5, 1e-5},
+})",
+     1, 5, 1e-5},
     {"matmul, exp, row sum", R"(graph @g(%x: tensor<MxKxf32>, %w: tensor<KxNxf32>) -> (e: tensor<MxNxf32>, s: tensor<Mxf32>) {
   %a = matmul %x, %w : tensor<MxNxf32>
   %e = exp %a : tensor<MxNxf32>
   %s = reduce sum %e, axes = [1] : tensor<Mxf32>
   return %e, %s
-})", 2, 3, 1e-5},
+})",
+     2, 3, 1e-5},
     {"relu of a linear layer", R"(graph @g(%x: tensor<MxKxf32>, %w: tensor<KxNxf32>, %b: tensor<Nxf32>) -> (y: tensor<MxNxf32>) {
   %a = matmul %x, %w : tensor<MxNxf32>
   %bias = broadcast %b, dims = [1] : tensor<MxNxf32>
@@ -73,7 +80,8 @@ const Case cases[] = {
   %zero = constant 0.0 : tensor<MxNxf32>
   %y = max %z, %zero : tensor<MxNxf32>
   return %y
-})", 1, 3, 1e-5},
+})",
+     1, 3, 1e-5},
     {"tuple reduction", R"(graph @g(%x: tensor<MxNxf32>) -> (lo: tensor<Mxf32>, hi: tensor<Mxf32>) {
   %lo, %hi = reduce %x, %x, axes = [1], init = [inf, -inf] { ^(%a: f32, %b: f32, %c: f32, %d: f32):
     %l = min %a, %c : f32
@@ -81,7 +89,8 @@ const Case cases[] = {
     yield %l, %h
   } : tensor<Mxf32>, tensor<Mxf32>
   return %lo, %hi
-})", 1, 1, 0},
+})",
+     1, 1, 0},
     {"mean and deviation", R"(graph @g(%x: tensor<MxNxf32>) -> (v: tensor<Mxf32>) {
   %one = constant 1.0 : tensor<MxNxf32>
   %n = reduce sum %one, axes = [1] : tensor<Mxf32>
@@ -92,42 +101,49 @@ const Case cases[] = {
   %q = mul %c, %c : tensor<MxNxf32>
   %v = reduce sum %q, axes = [1] : tensor<Mxf32>
   return %v
-})", 1, 6, 1e-5},
+})",
+     1, 6, 1e-5},
     {"batched and transposed", R"(graph @g(%x: tensor<3xMxNxf32>, %w: tensor<3xKxNxf32>) -> (y: tensor<3xMxKxf32>) {
   %t = transpose %w, perm = [0, 2, 1] : tensor<3xNxKxf32>
   %y = matmul %x, %t : tensor<3xMxKxf32>
   return %y
-})", 1, 1, 1e-5},
+})",
+     1, 1, 1e-5},
     {"bf16 rows", R"(graph @g(%x: tensor<MxNxbf16>) -> (y: tensor<MxNxbf16>, s: tensor<Mxf32>) {
   %r = relu %x : tensor<MxNxbf16>
   %y = add %r, %x : tensor<MxNxbf16>
   %s = reduce sum %x, axes = [1] : tensor<Mxf32>
   return %y, %s
-})", 2, 3, 1e-2},
+})",
+     2, 3, 1e-2},
     {"f16 matmul", R"(graph @g(%x: tensor<MxKxf16>, %w: tensor<KxNxf16>) -> (y: tensor<MxNxf16>) {
   %a = matmul %x, %w : tensor<MxNxf16>
   %y = relu %a : tensor<MxNxf16>
   return %y
-})", 1, 2, 2e-3},
+})",
+     1, 2, 2e-3},
     {"f64 rows", R"(graph @g(%x: tensor<MxNxf64>) -> (y: tensor<Mxf64>) {
   %e = exp %x : tensor<MxNxf64>
   %l = log %e : tensor<MxNxf64>
   %y = reduce sum %l, axes = [1] : tensor<Mxf64>
   return %y
-})", 1, 3, 1e-13},
+})",
+     1, 3, 1e-13},
     {"i32", R"(graph @g(%x: tensor<MxNxi32>, %w: tensor<NxKxi32>) -> (y: tensor<MxKxi32>, s: tensor<Mxi32>, p: tensor<MxNxi1>) {
   %y = matmul %x, %w : tensor<MxKxi32>
   %s = reduce max %x, axes = [1] : tensor<Mxi32>
   %zero = constant 0 : tensor<MxNxi32>
   %p = compare gt %x, %zero : tensor<MxNxi1>
   return %y, %s, %p
-})", 3, 3, 0},
+})",
+     3, 3, 0},
     {"reshape between", R"(graph @g(%x: tensor<MxNxf32>) -> (y: tensor<NxMxf32>, z: tensor<NxMxf32>) {
   %a = exp %x : tensor<MxNxf32>
   %r = reshape %a : tensor<NxMxf32>
   %y = neg %r : tensor<NxMxf32>
   return %y, %r
-})", 2, 2, 1e-6},
+})",
+     2, 2, 1e-6},
 };
 
 DimBindings dimsOf(int64_t n) { return {{"M", 5}, {"N", n}, {"K", 19}}; }

@@ -5,8 +5,8 @@
 
 namespace minic {
 
-/// True if index + lane < size is proved for every program, every trip and every lane in [0, lanes). Understands constants, program ids,
-/// their products with constants, and loop counters that start at 0.
+/// True if index + lane < size is proved for every program, every trip and every lane in [0, lanes). Understands constants, program
+/// ids, their products with constants, and loop counters that start at 0.
 bool provedInBounds(const Value *index, int64_t lanes, const DimExpr &size);
 
 /// A power of two (at most 2^20) that divides every value of the index.

@@ -13,12 +13,12 @@ struct LoopAxis {
   bool reduced = false; ///< Some reduce or matmul of the set contracts it.
 };
 
-/// Axes of tensors that must run together are one loop axis. Values that come from outside the set have axes per use, so one tensor may
-/// be read along different loops.
+/// Axes of tensors that must run together are one loop axis. Values that come from outside the set have axes per use, so one tensor
+/// may be read along different loops.
 class IterationSpace {
 public:
-  /// For ops in topological order, e.g. a fusion region's. Fails, with the reason, if the ops have no common loop nest: a value would
-  /// run along one loop with two of its axes, reductions differ in what they contract, or an op has opaque axes.
+  /// For ops in topological order, e.g. a fusion region's. Fails, with the reason, if the ops have no common loop nest: a value
+  /// would run along one loop with two of its axes, reductions differ in what they contract, or an op has opaque axes.
   static std::optional<IterationSpace> compute(std::span<Operation *const> ops, std::string *why = nullptr);
 
   const std::vector<LoopAxis> &axes() const { return loops; }

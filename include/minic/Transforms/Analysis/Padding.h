@@ -1,7 +1,8 @@
 // What the padded lanes of tiles hold: the proof behind masked reductions.
 //
-// Along a masked axis, lanes past the edge of the tensor are padding: masked loads put `fill` there, arithmetic carries it on by the
-// `padding` column of the op rows. A reduction along the axis is right if its padding is proved to be the identity of its combiner.
+// Along a masked axis, lanes past the edge of the tensor are padding: masked loads put `fill` there, arithmetic carries it on by
+// the `padding` column of the op rows. A reduction along the axis is right if its padding is proved to be the identity of its
+// combiner.
 #pragma once
 
 #include "minic/IR/IR.h"
@@ -12,8 +13,8 @@ namespace minic {
 /// The padding of one value along one tile axis.
 struct PaddingFact {
   enum Kind : uint8_t {
-    None,    ///< No lane is padding: every access along the axis is proved in bounds.
-    Known,   ///< Every padded lane holds `value`.
+    None,  ///< No lane is padding: every access along the axis is proved in bounds.
+    Known, ///< Every padded lane holds `value`.
     Unknown,
   } kind = Unknown;
   double value = 0;

@@ -7,8 +7,8 @@
 
 namespace minic {
 
-/// The schedule for a region, or nullopt if no schedule of the target can run it. Given by the loops' extents, the element types and the
-/// target alone.
+/// The schedule for a region, or nullopt if no schedule of the target can run it. Given by the loops' extents, the element types
+/// and the target alone.
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 

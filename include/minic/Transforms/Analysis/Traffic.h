@@ -14,8 +14,8 @@ struct OpTraffic {
   int64_t bytes;
 };
 
-/// Each launch reads every tensor that it depends on once and writes every result once. A broadcast or transposed operand counts its
-/// source; constants count nothing; a tensor read by two operands of one launch counts once.
+/// Each launch reads every tensor that it depends on once and writes every result once. A broadcast or transposed operand counts
+/// its source; constants count nothing; a tensor read by two operands of one launch counts once.
 struct TrafficModel {
   std::vector<OpTraffic> ops; ///< One per launch.
   int64_t bytes = 0;
