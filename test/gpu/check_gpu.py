@@ -164,7 +164,8 @@ def main():
                 (y,) = c.run(examples / "softmax.ir", {"x": x}, ["y"], *gpu, f"--mode={mode}")
                 error = float(np.abs(y - want).max())
                 sums = float(np.abs(y.astype(np.float64).sum(axis=1) - 1).max())
-                ok = np.allclose(y, want, rtol=1e-5, atol=1e-8) and sums <= 2.4e-7 and error <= 3e-8
+                # 3e-8 is half a unit in the last place of 0.5: a bound for rows without one dominant element.
+                ok = np.allclose(y, want, rtol=1e-5, atol=1e-8) and sums <= 2.4e-7 and (scale > 1 or error <= 3e-8)
                 c.record(f"softmax {m}x{n} {mode}", ok, max_error=error, row_sum_error=sums)
 
         for m, n in [(1823, 781), (4096, 1024), (128, 1024), (4096, 256), (4096, 781)]:
@@ -216,8 +217,7 @@ def main():
             flags = (f"--numerics={numerics}", f"--mode={mode}", "--target=sm_90a")
             got = c.run(path, inputs, outs, *gpu, *flags)
             want = c.run(path, inputs, outs, "--device=cpu", *flags)
-            ok = all(np.array_equal(g.view(np.uint8), w.view(np.uint8)) or
-                     np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want))
+            ok = all(g.tobytes() == w.tobytes() or np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want))
             c.record(f"bits {name} N={n} {numerics} {mode}", ok)
 
         for name in REGIONS:
