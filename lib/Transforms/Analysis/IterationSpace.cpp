@@ -214,9 +214,9 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     if (signature(axes) != signature(contractions.front().second))
       return fail("reductions over different axes");
 
-  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory, those that are
-  // made last first, so that outputs are written as they lie.
-  // An operand axis of size 1 that a broadcast stretches is a loop of its own, of one trip: outermost, out of the way.
+  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory, those that
+  // are made last first, so that outputs are written as they lie. An operand axis of size 1 that a broadcast stretches is a loop of
+  // its own, of one trip: outermost, out of the way.
   AxisList units;
   std::vector<const AxisList *> order = {&units};
   for (Operation *op : ops)
