@@ -28,6 +28,9 @@ RecordAttr Schedule::toAttr() const {
            {"vec", Attribute(vec[n])}}};
 }
 
+/// A thread has 255 registers; what is beyond a few times that can only spill.
+static constexpr int64_t maxElementsPerThread = 1024;
+
 namespace {
 
 /// Reads fields of a schedule record and remembers the first thing that is wrong.
@@ -130,6 +133,14 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
   for (int64_t vec : s.vec)
     if (vec > 16)
       fields.fail("vec", "more than 16");
+  // The largest tile: everything of #rows, the accumulator of #matmul.
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < axes - (s.family == Family::Matmul ? 1 : 0); ++axis)
+    elements = std::min<int64_t>(elements * s.block[axis], int64_t(1) << 40);
+  if (elements > maxElementsPerThread * s.numThreads())
+    fields.fail(s.family == Family::Rows ? "block" : "bm", "a tile of " + std::to_string(elements) + " elements on " +
+                                                               std::to_string(s.numThreads()) + " threads, more than " +
+                                                               std::to_string(maxElementsPerThread) + " each");
   if (auto error = fields.finish())
     return std::move(*error);
   return s;

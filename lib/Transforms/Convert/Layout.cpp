@@ -12,7 +12,9 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+#include <unordered_set>
 
 namespace minic {
 namespace {
@@ -298,6 +300,27 @@ private:
   Context &context;
 };
 
+/// What stands behind `value` that a copy next to the dot could not compute again; null if there is nothing of the kind.
+const Operation *notFromLoads(Value *value) {
+  std::vector<Value *> stack{value};
+  std::unordered_set<const Value *> seen;
+  while (!stack.empty()) {
+    Value *next = stack.back();
+    stack.pop_back();
+    if (!next->type().isTile() || !seen.insert(next).second)
+      continue;
+    const Operation *op = next->definition();
+    if (!op)
+      return next->argumentOf()->parentOp();
+    if (op->is(OpKind::Load))
+      continue;
+    if (!op->info().elementwise && !op->is(OpKind::Broadcast) && !op->is(OpKind::Constant) && !op->is(OpKind::InBounds))
+      return op;
+    stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+  }
+  return nullptr;
+}
+
 } // namespace
 
 Expected<void> passes::layout(Function &function, PassContext &) {
@@ -313,8 +336,21 @@ Expected<void> passes::layout(Function &function, PassContext &) {
   int rank = -1;
   Diagnostics errors;
   walk(function.body(), [&](Operation &op) {
+    for (unsigned i = 0; op.is(OpKind::Dot) && i < 2; ++i)
+      if (const Operation *source = notFromLoads(op.operand(i)); source && errors.empty())
+        errors.push_back({.code = ErrorCode::BadSchedule,
+                          .message = "an operand of this dot comes from " + std::string(source->info().name) +
+                                     ", and operands are staged from loads and element-wise work on them",
+                          .loc = op.loc(),
+                          .fix = "store it to a buffer in a kernel before this one"});
     for (Value *result : op.results())
       if (result->type().isTile()) {
+        for (int64_t extent : result->type().extents())
+          if (!std::has_single_bit(uint64_t(extent)) && errors.empty())
+            errors.push_back({.code = ErrorCode::BadSchedule,
+                              .message = "no schedule lays out " + result->type().str() + ": its extents are not powers of two",
+                              .loc = op.loc(),
+                              .fix = "take the next power of two and mask the rest"});
         if (rank < 0)
           rank = result->type().rank();
         else if (rank != result->type().rank() && errors.empty())
