@@ -1,0 +1,457 @@
+#include "KernelEmitter.h"
+
+#include "minic/IR/Builder.h"
+#include "minic/IR/Combiner.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace minic {
+namespace {
+
+DType accumulatorType(DType type) { return isNarrowFloat(type) ? DType::F32 : type; }
+
+class KernelEmitter {
+public:
+  KernelEmitter(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel)
+      : region(fusion.region()), space(space), schedule(schedule), builder(kernel.body()), context(builder.context()) {
+    for (Operation &op : region)
+      if (!op.info().terminator)
+        ops.push_back(&op);
+    for (unsigned i = 0; i < region.arguments().size(); ++i)
+      bufferOf[region.argument(i)] = kernel.params()[i];
+    for (unsigned i = 0; i < yield().numOperands(); ++i)
+      outputBuffers.push_back(kernel.params()[region.arguments().size() + i]);
+  }
+
+  void run() {
+    emitProgramId();
+    computeStages();
+    for (int stage = 0; stage < numStages; ++stage)
+      emitReductionSweep(stage);
+    emitStores();
+    builder.create(OpKind::Return, {}, {});
+  }
+
+private:
+  using Scope = std::map<Value *, Value *>;
+  using LoadKey = std::pair<Value *, std::vector<int>>;
+
+  Operation &yield() const { return *region.back(); }
+
+  //===- Loops -===//
+
+  void emitProgramId() {
+    offsets.assign(size_t(space.rank()), nullptr);
+    std::vector<DimExpr> grid;
+    std::vector<Type> types;
+    for (int axis = 0; axis < space.rank(); ++axis)
+      if (!space.axes()[size_t(axis)].reduced) {
+        grid.push_back(DimExpr::ceilDiv(space.axes()[size_t(axis)].extent, schedule.block[size_t(axis)]));
+        types.push_back(context.index());
+      }
+    if (grid.empty())
+      return;
+    Operation *id = builder.create(OpKind::ProgramId, std::span<Value *const>(), types, {{"grid", Attribute::dims(grid)}});
+    unsigned result = 0;
+    for (int axis = 0; axis < space.rank(); ++axis) {
+      if (space.axes()[size_t(axis)].reduced)
+        continue;
+      Value *position = id->result(result++);
+      position->setName("p" + std::to_string(axis));
+      int64_t block = schedule.block[size_t(axis)];
+      offsets[size_t(axis)] = block == 1 ? position : builder.scalarOp(OpKind::Mul, {position, builder.constantIndex(block)});
+    }
+  }
+
+  /// A reduction belongs to the sweep after those whose results it needs.
+  void computeStages() {
+    std::map<const Value *, int> depth;
+    for (Operation *op : ops) {
+      int needed = 0;
+      for (Value *operand : op->operands())
+        if (auto it = depth.find(operand); it != depth.end())
+          needed = std::max(needed, it->second);
+      bool reduction = isReduction(*op);
+      if (reduction) {
+        stageOf[op] = needed;
+        numStages = std::max(numStages, needed + 1);
+      }
+      for (Value *result : op->results())
+        depth[result] = needed + (reduction ? 1 : 0);
+    }
+  }
+
+  static bool isReduction(const Operation &op) {
+    return op.info().axes == AxisRule::Reduce || op.info().axes == AxisRule::Contract;
+  }
+
+  std::vector<int> reducedLoops() const {
+    std::vector<int> loops;
+    for (int axis = 0; axis < space.rank(); ++axis)
+      if (space.axes()[size_t(axis)].reduced)
+        loops.push_back(axis);
+    return loops;
+  }
+
+  /// Emits a loop over the blocks of each reduced axis around `body`, which maps carried values to their next ones.
+  template <typename Body> std::vector<Value *> emitSweep(std::vector<Value *> carried, Body &&body) {
+    std::vector<int> loops = reducedLoops();
+    std::vector<Builder> saved;
+    std::vector<Operation *> nest;
+    Builder outermost = builder;
+    for (int axis : loops) {
+      const DimExpr &extent = space.axes()[size_t(axis)].extent;
+      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(extent),
+                                       builder.constantIndex(schedule.block[size_t(axis)])};
+      operands.insert(operands.end(), carried.begin(), carried.end());
+      std::vector<Type> types;
+      for (Value *value : carried)
+        types.push_back(value->type());
+      Operation *loop = builder.create(OpKind::For, operands, types);
+      Block &block = loop->addRegion();
+      offsets[size_t(axis)] = block.addArgument(context.index(), "i" + std::to_string(axis));
+      for (Value *&value : carried)
+        value = block.addArgument(value->type(), "acc");
+      nest.push_back(loop);
+      builder = Builder(block);
+      builder.setLoc(outermost.loc());
+    }
+    std::vector<Value *> next = body(carried);
+    for (size_t i = nest.size(); i-- > 0;) {
+      builder.create(OpKind::Yield, next, {});
+      next.assign(nest[i]->results().begin(), nest[i]->results().end());
+      builder = Builder(*nest[i]->parent());
+    }
+    builder = outermost;
+    return next;
+  }
+
+  //===- Values -===//
+
+  std::vector<int64_t> extentsOf(const std::vector<int> &axes) const {
+    std::vector<int64_t> extents(size_t(space.rank()), 1);
+    for (int axis : axes)
+      extents[size_t(axis)] = schedule.block[size_t(axis)];
+    return extents;
+  }
+  Type tileType(DType dtype, const std::vector<int> &axes) { return context.tile(dtype, extentsOf(axes)); }
+
+  bool isInner(Value *value) const { return space.has(value) && space.isInner(value); }
+
+  /// Marks the ops that `roots` need, stopping at what is there already.
+  std::set<Operation *> needed(const std::vector<Value *> &roots, bool inner) const {
+    std::set<Operation *> result;
+    std::vector<Value *> stack(roots);
+    while (!stack.empty()) {
+      Value *value = stack.back();
+      stack.pop_back();
+      Operation *op = value->definition();
+      if (!op || outer.count(value) || isInner(value) != inner)
+        continue;
+      if (result.insert(op).second && !isReduction(*op))
+        stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+    }
+    return result;
+  }
+
+  /// Emits, outside all loops, the values and loads without reduced axes that inner values or outputs depend on.
+  void emitOuter(const std::vector<Value *> &roots) {
+    std::set<Operation *> inner = needed(roots, true);
+    std::vector<Value *> start = roots;
+    for (Operation *op : inner)
+      start.insert(start.end(), op->operands().begin(), op->operands().end());
+    std::set<Operation *> wanted = needed(start, false);
+    for (Operation *op : ops) {
+      if (wanted.count(op) && !isReduction(*op))
+        emitOp(*op, outer, outerLoads);
+      if (inner.count(op))
+        for (unsigned i = 0; i < op->numOperands(); ++i)
+          if (bufferOf.count(op->operand(i)) && !runsInLoop(space.axesOfUse(op, i)))
+            operandTile(*op, i, outer, outerLoads);
+    }
+  }
+
+  bool runsInLoop(const std::vector<int> &axes) const {
+    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return space.axes()[size_t(axis)].reduced; });
+  }
+
+  void emitInner(const std::vector<Value *> &roots, Scope &scope, std::map<LoadKey, Value *> &loads) {
+    std::set<Operation *> wanted = needed(roots, true);
+    for (Operation *op : ops)
+      if (wanted.count(op))
+        emitOp(*op, scope, loads);
+  }
+
+  Value *operandTile(Operation &op, unsigned i, Scope &scope, std::map<LoadKey, Value *> &loads) {
+    Value *operand = op.operand(i);
+    if (auto it = scope.find(operand); it != scope.end())
+      return it->second;
+    if (auto it = outer.find(operand); it != outer.end())
+      return it->second;
+    assert(bufferOf.count(operand) && "an operand that no scope has");
+    const std::vector<int> &axes = space.axesOfUse(&op, i);
+    // Loads outside the loops serve inside as well, never the other way round.
+    auto &cache = runsInLoop(axes) ? loads : outerLoads;
+    Value *&tile = cache[{operand, axes}];
+    if (!tile)
+      tile = emitLoad(operand, axes);
+    return tile;
+  }
+
+  Value *emitLoad(Value *input, const std::vector<int> &axes) {
+    std::vector<Value *> operands = {bufferOf.at(input)};
+    for (int axis : axes)
+      operands.push_back(offsets[size_t(axis)]);
+    Operation *load =
+        builder.create(OpKind::Load, operands, std::vector<Type>{tileType(input->type().dtype(), axes)}, dimsAttr(axes));
+    load->result()->setName(input->name() + "_t");
+    return load->result();
+  }
+
+  std::vector<NamedAttribute> dimsAttr(const std::vector<int> &axes) const {
+    bool identity = int(axes.size()) == space.rank();
+    for (size_t a = 0; a < axes.size(); ++a)
+      identity &= axes[a] == int(a);
+    if (identity)
+      return {};
+    return {{"dims", Attribute::ints({axes.begin(), axes.end()})}};
+  }
+
+  void emitOp(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
+    builder.setLoc(op.loc());
+    Value *result = op.result();
+    Type type = tileType(result->type().dtype(), space.axesOf(result));
+    Value *tile = nullptr;
+    if (op.is(OpKind::Constant)) {
+      tile = builder.create(OpKind::Constant, {}, {type}, {{"value", *op.attr("value")}})->result();
+    } else if (op.is(OpKind::Transpose)) {
+      tile = operandTile(op, 0, scope, loads); // Loop axes do not move.
+    } else if (op.is(OpKind::Broadcast)) {
+      tile = operandTile(op, 0, scope, loads);
+      if (tile->type() != type)
+        tile = builder.create(OpKind::Broadcast, {tile}, {type})->result();
+    } else {
+      assert(op.info().elementwise && "an op that tile cannot say");
+      std::vector<Value *> operands;
+      for (unsigned i = 0; i < op.numOperands(); ++i)
+        operands.push_back(operandTile(op, i, scope, loads));
+      tile = builder.create(op.kind(), operands, std::vector<Type>{type}, {op.attrs().begin(), op.attrs().end()})->result();
+    }
+    if (!op.is(OpKind::Transpose))
+      tile->setName(result->name());
+    scope[result] = tile;
+  }
+
+  //===- Sweeps -===//
+
+  void emitReductionSweep(int stage) {
+    std::vector<Operation *> reductions;
+    std::vector<Value *> roots;
+    for (Operation *op : ops)
+      if (stageOf.count(op) && stageOf[op] == stage) {
+        reductions.push_back(op);
+        roots.insert(roots.end(), op->operands().begin(), op->operands().end());
+      }
+    emitOuter(roots);
+
+    std::vector<Value *> inits;
+    for (Operation *op : reductions)
+      for (unsigned i = 0; i < op->numResults(); ++i) {
+        DType dtype = accumulatorType(op->operand(i)->type().dtype());
+        builder.setLoc(op->loc());
+        inits.push_back(builder.constant(tileType(dtype, space.axesOf(op->result(i))), identityOf(*op, i, dtype)));
+      }
+    std::vector<Value *> results = emitSweep(inits, [&](const std::vector<Value *> &accs) {
+      Scope scope;
+      std::map<LoadKey, Value *> loads;
+      emitInner(roots, scope, loads);
+      std::vector<Value *> next;
+      size_t position = 0;
+      for (Operation *op : reductions) {
+        std::vector<Value *> mine(accs.begin() + position, accs.begin() + position + op->numResults());
+        position += op->numResults();
+        std::vector<Value *> tiles;
+        for (unsigned i = 0; i < op->numOperands(); ++i) {
+          Value *tile = operandTile(*op, i, scope, loads);
+          builder.setLoc(op->loc());
+          double identity = identityOf(*op, i, tile->type().dtype());
+          tiles.push_back(boundWhereNothingIsLoaded(*op, i, tile, identity));
+        }
+        std::vector<Value *> combined = accumulate(*op, mine, tiles);
+        next.insert(next.end(), combined.begin(), combined.end());
+      }
+      return next;
+    });
+    size_t position = 0;
+    for (Operation *op : reductions)
+      for (Value *result : op->results()) {
+        builder.setLoc(op->loc());
+        Value *value = builder.convert(results[position++], result->type().dtype());
+        value->setName(result->name());
+        outer[result] = value;
+      }
+  }
+
+  /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only,
+  /// nothing is absent; a select keeps the lanes past the edge out.
+  Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, double identity) {
+    for (int axis : space.axesOfUse(&op, operand)) {
+      if (!space.axes()[size_t(axis)].reduced || isLoadedAlong(op, operand, axis))
+        continue;
+      std::vector<int64_t> extents(size_t(space.rank()), 1);
+      extents[size_t(axis)] = schedule.block[size_t(axis)];
+      Value *valid = builder
+                         .create(OpKind::InBounds, {offsets[size_t(axis)]}, {context.tile(DType::I1, extents)},
+                                 {{"axis", Attribute(axis)}, {"size", Attribute(space.axes()[size_t(axis)].extent)}})
+                         ->result();
+      Type full = context.withDType(tile->type(), DType::I1);
+      if (valid->type() != full)
+        valid = builder.create(OpKind::Broadcast, {valid}, {full})->result();
+      tile = builder.select(valid, tile, builder.constant(tile->type(), identity));
+    }
+    return tile;
+  }
+
+  bool isLoadedAlong(Operation &op, unsigned operand, int axis) const {
+    auto runsAlong = [&](const Operation *user, unsigned i) {
+      const std::vector<int> &axes = space.axesOfUse(user, i);
+      return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    };
+    std::vector<std::pair<Operation *, unsigned>> stack = {{&op, operand}};
+    std::set<Operation *> seen;
+    while (!stack.empty()) {
+      auto [user, i] = stack.back();
+      stack.pop_back();
+      if (!runsAlong(user, i))
+        continue;
+      Operation *definition = user->operand(i)->definition();
+      if (!definition)
+        return true; // An argument of the region: memory.
+      if (seen.insert(definition).second)
+        for (unsigned j = 0; j < definition->numOperands(); ++j)
+          stack.push_back({definition, j});
+    }
+    return false;
+  }
+
+  static double identityOf(const Operation &op, unsigned i, DType dtype) {
+    if (op.info().axes == AxisRule::Contract)
+      return 0.0;
+    if (const Attribute *init = op.attr("init"))
+      return *(*init->asList())[i].asNumber();
+    return reductionIdentity(op.wordAttr("combiner"), dtype);
+  }
+
+  std::vector<Value *> accumulate(Operation &op, const std::vector<Value *> &accs, const std::vector<Value *> &tiles) {
+    std::vector<int64_t> axes;
+    for (int axis : reducedLoops())
+      axes.push_back(axis);
+    if (op.info().axes == AxisRule::Contract)
+      return {builder.create(OpKind::Dot, {tiles[0], tiles[1], accs[0]}, {accs[0]->type()}, {{"axes", Attribute::ints(axes)}})
+                  ->result()};
+
+    // Only the loops that this reduction's own operand has: a unit axis may be another's.
+    std::erase_if(axes, [&](int64_t axis) {
+      const std::vector<int> &mine = space.axesOfUse(&op, 0);
+      return std::find(mine.begin(), mine.end(), int(axis)) == mine.end();
+    });
+    std::vector<Type> types;
+    for (Value *acc : accs)
+      types.push_back(acc->type());
+    std::vector<NamedAttribute> attrs;
+    for (const NamedAttribute &attribute : op.attrs())
+      attrs.push_back(attribute.name == "axes" ? NamedAttribute{"axes", Attribute::ints(axes)} : attribute);
+    Operation *reduce = builder.create(OpKind::Reduce, tiles, types, attrs);
+    if (op.numRegions() == 0)
+      return {builder.scalarOp(combinerKind(op.wordAttr("combiner")), {accs[0], reduce->result()})};
+
+    Block &from = op.region(), &to = reduce->addRegion();
+    std::vector<Value *> arguments;
+    for (Value *argument : from.arguments())
+      arguments.push_back(to.addArgument(argument->type(), argument->name()));
+    ValueMap map;
+    Builder inner(to);
+    inner.create(OpKind::Yield, inlineBlock(inner, from, arguments, map), {});
+    return combineTiles(from, accs, {reduce->results().begin(), reduce->results().end()});
+  }
+
+  /// The combiner's scalar ops on whole tiles: running values first, the new block's second.
+  std::vector<Value *> combineTiles(Block &combiner, const std::vector<Value *> &accs, const std::vector<Value *> &parts) {
+    ValueMap map;
+    for (unsigned i = 0; i < accs.size(); ++i) {
+      map.map(combiner.argument(i), accs[i]);
+      map.map(combiner.argument(unsigned(accs.size()) + i), parts[i]);
+    }
+    for (Operation &op : combiner) {
+      if (op.info().terminator)
+        break;
+      std::vector<Value *> operands;
+      for (Value *operand : op.operands())
+        operands.push_back(map(operand));
+      Type shape = accs[0]->type();
+      Type type = context.withDType(shape, op.result()->type().dtype());
+      map.map(op.result(),
+              builder.create(op.kind(), operands, std::vector<Type>{type}, {op.attrs().begin(), op.attrs().end()})->result());
+    }
+    std::vector<Value *> results;
+    for (Value *value : combiner.back()->operands())
+      results.push_back(map(value));
+    return results;
+  }
+
+  void emitStores() {
+    std::vector<Value *> innerRoots;
+    std::vector<Value *> all(yield().operands().begin(), yield().operands().end());
+    emitOuter(all);
+    for (Value *value : all)
+      if (isInner(value))
+        innerRoots.push_back(value);
+    for (unsigned i = 0; i < all.size(); ++i)
+      if (!isInner(all[i]))
+        emitStore(outer.at(all[i]), i);
+    if (innerRoots.empty())
+      return;
+    emitSweep({}, [&](const std::vector<Value *> &) {
+      Scope scope;
+      std::map<LoadKey, Value *> loads;
+      emitInner(innerRoots, scope, loads);
+      for (unsigned i = 0; i < all.size(); ++i)
+        if (isInner(all[i]))
+          emitStore(scope.at(all[i]), i);
+      return std::vector<Value *>();
+    });
+  }
+
+  void emitStore(Value *tile, unsigned output) {
+    const std::vector<int> &axes = space.axesOf(yield().operand(output));
+    std::vector<Value *> operands = {tile, outputBuffers[output]};
+    for (int axis : axes)
+      operands.push_back(offsets[size_t(axis)]);
+    builder.setLoc(yield().operand(output)->definition()->loc());
+    builder.create(OpKind::Store, operands, {}, dimsAttr(axes));
+  }
+
+  Block &region;
+  const IterationSpace &space;
+  const Schedule &schedule;
+  Builder builder;
+  Context &context;
+  std::vector<Operation *> ops;
+  std::map<Value *, Value *> bufferOf;
+  std::vector<Value *> outputBuffers;
+  std::vector<Value *> offsets; ///< Index of the current block along each loop axis.
+  std::map<Operation *, int> stageOf;
+  int numStages = 0;
+  Scope outer; ///< Tiles without reduced axes.
+  std::map<LoadKey, Value *> outerLoads;
+};
+
+} // namespace
+
+void emitKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel) {
+  KernelEmitter(fusion, space, schedule, kernel).run();
+}
+
+} // namespace minic
