@@ -100,6 +100,13 @@ static llvm::Value *moduloWidth(IRBuilder &ir, llvm::Value *amount) {
   return ir.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), amount->getType()->getIntegerBitWidth() - 1));
 }
 
+/// LLVM's divisions by 0 are undefined; the row says that a divisor of 0 counts as 1.
+static llvm::Value *nonZero(IRBuilder &ir, llvm::Value *divisor) {
+  return ir.CreateBinaryIntrinsic(llvm::Intrinsic::umax, divisor, llvm::ConstantInt::get(divisor->getType(), 1));
+}
+static llvm::Value *unsignedDiv(IRBuilder &ir, llvm::Value *x, llvm::Value *y) { return ir.CreateUDiv(x, nonZero(ir, y)); }
+static llvm::Value *unsignedRem(IRBuilder &ir, llvm::Value *x, llvm::Value *y) { return ir.CreateURem(x, nonZero(ir, y)); }
+
 llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat) {
   llvm::Value *const none = nullptr;
   [[maybe_unused]] llvm::Value *x = operands[0], *y = operands.size() > 1 ? operands[1] : none,

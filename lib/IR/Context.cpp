@@ -47,6 +47,14 @@ static std::string typeText(const TypeStorage &t) {
   case TypeKind::Smem:
     text = "smem<";
     break;
+  case TypeKind::Inflight:
+    text = "inflight<tile<";
+    break;
+  case TypeKind::Mbarrier:
+    return "mbarrier<" + t.shape[0].str() + ">";
+  case TypeKind::TensorMap:
+    text = "tensor_map<";
+    break;
   }
   for (const DimExpr &dim : t.shape) {
     bool simple = dim.isConstant() || isDimName(dim.str());
@@ -56,13 +64,23 @@ static std::string typeText(const TypeStorage &t) {
   text += dtypeName(t.dtype);
   if (t.layout)
     text += ", #layout<" + t.layout->str() + ">";
-  if (!t.strides.empty()) {
-    text += ", strides = [";
-    for (size_t i = 0; i < t.strides.size(); ++i)
-      text += (i ? ", " : "") + std::to_string(t.strides[i]);
+  auto list = [&](std::string_view name, const std::vector<int64_t> &numbers) {
+    if (numbers.empty())
+      return;
+    text += ", " + std::string(name) + " = [";
+    for (size_t i = 0; i < numbers.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(numbers[i]);
     text += "]";
-  }
-  return text + ">";
+  };
+  list("strides", t.strides);
+  list("box", t.box);
+  if (t.swizzle)
+    text += ", #swizzle" + std::to_string(t.swizzle);
+  if (t.slab)
+    text += ", slab = " + std::to_string(t.slab);
+  if (t.stages != 1)
+    text += ", stages = " + std::to_string(t.stages);
+  return text + (t.kind == TypeKind::Inflight ? ">>" : ">");
 }
 
 std::string Type::str() const { return storage ? typeText(*storage) : "<no type>"; }
@@ -92,6 +110,8 @@ Type Context::tile(DType dtype, std::span<const int64_t> extents, const Layout *
 Type Context::smem(DType dtype, std::span<const int64_t> extents, std::vector<int64_t> strides) {
   return intern({TypeKind::Smem, dtype, toDims(extents), nullptr, std::move(strides)});
 }
+
+Type Context::mbarrier(int64_t count) { return intern({TypeKind::Mbarrier, DType::I64, {count}, nullptr, {}}); }
 
 const Layout *Context::layout(Layout value) {
   auto it = layouts.find(value);

@@ -12,6 +12,7 @@ static const std::vector<OpInfo> &table() {
 #define MINIC_MATH(id, spelling, ...) OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
 #define MINIC_OP(id, spelling, ...) OpInfo{.kind = OpKind::id, .name = spelling, __VA_ARGS__},
 #include "minic/IR/GraphOps.def"
+#include "minic/IR/MachineOps.def"
 #include "minic/IR/ScalarOps.def"
 #include "minic/IR/TileOps.def"
 #undef MINIC_SCALAR

@@ -33,6 +33,19 @@ void verifyStore(Operation &op, VerifyReporter &reporter);
 void verifyInBounds(Operation &op, VerifyReporter &reporter);
 void verifyDot(Operation &op, VerifyReporter &reporter);
 void verifyAllocShared(Operation &op, VerifyReporter &reporter);
+void verifyRole(Operation &op, VerifyReporter &reporter);
+void verifyStage(Operation &op, VerifyReporter &reporter);
+void verifySharedView(Operation &op, VerifyReporter &reporter);
+void verifyStMatrix(Operation &op, VerifyReporter &reporter);
+void verifyBarrier(Operation &op, VerifyReporter &reporter);
+void verifyMbarrierInit(Operation &op, VerifyReporter &reporter);
+void verifyMbarrierUse(Operation &op, VerifyReporter &reporter);
+void verifyTma(Operation &op, VerifyReporter &reporter);
+void verifyUndefined(Operation &op, VerifyReporter &reporter);
+void verifyWgmma(Operation &op, VerifyReporter &reporter);
+void verifyWgmmaWait(Operation &op, VerifyReporter &reporter);
+void verifyExtractTile(Operation &op, VerifyReporter &reporter);
+void verifyTensorMap(Operation &op, VerifyReporter &reporter);
 void verifySharedAccess(Operation &op, VerifyReporter &reporter);
 void verifyPlanMemory(Operation &op, VerifyReporter &reporter);
 void verifyLaunch(Operation &op, VerifyReporter &reporter);
@@ -42,6 +55,13 @@ void verifyLaunch(Operation &op, VerifyReporter &reporter);
 Type transposedType(const Operation &op);
 Type matmulType(const Operation &op);
 Type reducedType(const Operation &op, unsigned i);
+
+/// The role that the operation stands in, or null.
+Operation *roleOf(const Operation &op);
+/// Threads that run the operation: of the role's instance or of the kernel; 0 if unknown.
+int64_t threadsAround(const Operation &op);
+/// Checks that accumulators in flight which a region carries come back in their own places.
+bool checkInflightSlots(Operation &loop, VerifyReporter &reporter);
 
 /// What a math body is: a kernel of the machine level that returns scalars.
 bool isMathBody(const Function &function);

@@ -237,7 +237,15 @@ bool checkTypeRule(Operation &op, VerifyReporter &reporter) {
     return true;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     Type type = op.operand(i)->type();
-    if (type.isBuffer() || type.isSmem()) {
+    if (type.isInflight()) {
+      reporter
+          .error(op, ErrorCode::OperandType,
+                 opText(op) + " reads accumulators that are in flight: the tensor cores may not have written them yet: " +
+                     operandText(op, i))
+          .fix = "wait first: `wgmma_wait " + operandName(op, i) + ", pending = 0`";
+      return false;
+    }
+    if (!type.isScalar() && !type.isTensor() && !type.isTile()) {
       reporter.error(op, ErrorCode::OperandType, opText(op) + " takes scalars, tensors or tiles, not memory: " + operandText(op, i))
           .fix = type.isSmem() ? "read it with `shared_load` first" : "read it with `load` first";
       return false;

@@ -54,7 +54,7 @@ void verifyFor(Operation &op, VerifyReporter &reporter) {
   }
   for (unsigned i = 0; i < carried; ++i) {
     Type type = op.operand(i + 3)->type();
-    if (!type.isTile() && !type.isScalar()) {
+    if (!type.isTile() && !type.isScalar() && !type.isInflight()) {
       reporter.error(op, ErrorCode::OperandType, opText(op) + " carries tiles and scalars, not " + operandText(op, i + 3));
       return;
     }
@@ -69,6 +69,19 @@ void verifyFor(Operation &op, VerifyReporter &reporter) {
     if (!expectResult(op, i, type, reporter))
       return;
   }
+  if (op.attr("unroll")) {
+    for (unsigned i = 0; i < 3; ++i)
+      if (Operation *bound = op.operand(i)->definition(); !bound || !bound->is(OpKind::Constant)) {
+        reporter.error(op, ErrorCode::BadAttribute,
+                       opText(op) + " with `unroll` needs constant bounds, but " + operandName(op, i) + " is none");
+        return;
+      }
+    if (op.function().level != Level::Machine) {
+      reporter.error(op, ErrorCode::BadAttribute, opText(op) + " takes `unroll` at the machine level only");
+      return;
+    }
+  }
+  checkInflightSlots(op, reporter);
 }
 
 //===-- load and store
@@ -167,10 +180,11 @@ bool checkMask(Operation &op, const Access &access, const std::vector<int64_t> &
 
 void checkVec(Operation &op, const Access &access, const std::vector<int64_t> &dims, VerifyReporter &reporter) {
   if (op.function().level != Level::Machine) {
-    if (op.attr("vec"))
-      reporter.error(op, ErrorCode::BadAttribute,
-                     opText(op) + " takes `vec` at the machine level only, not at the " +
-                         std::string(levelName(op.function().level)) + " level");
+    for (std::string_view name : {"vec", "cache"})
+      if (op.attr(name))
+        reporter.error(op, ErrorCode::BadAttribute,
+                       opText(op) + " takes `" + std::string(name) + "` at the machine level only, not at the " +
+                           std::string(levelName(op.function().level)) + " level");
     return;
   }
   if (!op.attr("vec")) {
@@ -329,35 +343,6 @@ void verifyDot(Operation &op, VerifyReporter &reporter) {
     expectResult(op, 0, op.operand(2)->type(), reporter);
 }
 
-//===-- Shared memory
-//----------------------------------------------------------------------------------------------------------------===//
-
-void verifyAllocShared(Operation &op, VerifyReporter &reporter) {
-  if (!op.result()->type().isSmem())
-    reporter.error(op, ErrorCode::TypeMismatch,
-                   opText(op) + ": expected shared memory, smem<...>, stated " + op.result()->type().str());
-}
-
-/// shared_store (value, memory) and shared_load (memory) -> value.
-void verifySharedAccess(Operation &op, VerifyReporter &reporter) {
-  bool store = op.is(OpKind::SharedStore);
-  if (store && !expectOperand(op, 0, TypeKind::Tile, reporter))
-    return;
-  if (!expectOperand(op, store ? 1 : 0, TypeKind::Smem, reporter))
-    return;
-  Type memory = op.operand(store ? 1 : 0)->type(), tile = store ? op.operand(0)->type() : op.result()->type();
-  if (tile.isTile() && tile.shape() == memory.shape() && tile.dtype() == memory.dtype())
-    return;
-  if (store)
-    reporter.error(op, tile.shape() == memory.shape() ? ErrorCode::OperandType : ErrorCode::ShapeMismatch,
-                   opText(op) + " needs a tile and shared memory of one shape and element type: " + operandText(op, 0) + ", " +
-                       operandText(op, 1));
-  else
-    reporter.error(op, ErrorCode::TypeMismatch,
-                   opText(op) + ": expected a tile of the shape and element type of " + operandText(op, 0) + ", stated " +
-                       tile.str());
-}
-
 //===-- Plans
 //------------------------------------------------------------------------------------------------------------------------===//
 
@@ -374,11 +359,16 @@ bool sameFactors(const DimExpr &a, const DimExpr &b) {
 
 } // namespace
 
-/// alloc, view and copy. Results are buffers, as all values of plans.
+/// alloc, view and copy, which give buffers.
 void verifyPlanMemory(Operation &op, VerifyReporter &reporter) {
+  Type to = op.result()->type();
+  if (!to.isBuffer()) {
+    reporter.error(op, ErrorCode::TypeMismatch, opText(op) + ": expected a buffer, stated " + to.str());
+    return;
+  }
   if (op.is(OpKind::Alloc) || !expectOperand(op, 0, TypeKind::Buffer, reporter))
     return;
-  Type from = op.operand(0)->type(), to = op.result()->type();
+  Type from = op.operand(0)->type();
   if (op.is(OpKind::Copy)) {
     expectResult(op, 0, from, reporter);
     return;

@@ -61,6 +61,50 @@ std::optional<TypeFault> findStrideFault(Type type) {
   return std::nullopt;
 }
 
+/// Limits of a tensor map's box (CUDA Driver API, cuTensorMapEncodeTiled).
+constexpr int64_t maxBox = 256, maxMapRank = 5;
+
+std::optional<TypeFault> findSmemFault(Type type) {
+  auto fault = [&](std::string why) { return TypeFault{ErrorCode::BadLayout, type.str() + " " + why}; };
+  if (type.stages() < 1 || type.stages() > 64)
+    return fault("must have from 1 to 64 stages");
+  if (!type.swizzle())
+    return type.get().slab ? std::optional(fault("has `slab`, which only swizzled memory has")) : findStrideFault(type);
+  if (!type.strides().empty() || type.rank() != 2)
+    return fault("is swizzled, so it must have two axes and no strides");
+  int64_t rows = type.shape()[0].getCoefficient(), rowBytes = type.shape()[1].getCoefficient() * dtypeBytes(type.dtype());
+  int64_t slab = type.get().slab ? type.get().slab : rows;
+  if (rowBytes % type.swizzle())
+    return fault("has rows of " + std::to_string(rowBytes) + " bytes, which are not a multiple of its swizzle");
+  if (rows % 8 || slab % 8 || slab < rows || slab > maxTileElements)
+    return fault("must have a multiple of 8 rows, and slabs a multiple of 8 rows apart that hold them");
+  return std::nullopt;
+}
+
+std::optional<TypeFault> findMapFault(Type type) {
+  auto fault = [&](std::string why) { return TypeFault{ErrorCode::BadLayout, type.str() + " " + why}; };
+  int64_t rank = type.rank(), bytes = dtypeBytes(type.dtype());
+  if (rank < 1 || type.box().size() != size_t(rank))
+    return fault("needs `box`, an extent for each axis");
+  int64_t inner = type.box().back() * bytes, slabs = type.swizzle() ? std::max<int64_t>(inner / type.swizzle(), 1) : 1;
+  for (int64_t extent : type.box())
+    if (extent < 1 || extent > maxBox)
+      return fault("has a box with an extent that is not from 1 to 256");
+  if (inner % 16 || (type.swizzle() && inner % type.swizzle()))
+    return fault("has a box with rows of " + std::to_string(inner) + " bytes, not a multiple of " +
+                 std::to_string(std::max<int64_t>(type.swizzle(), 16)));
+  if (rank + (slabs > 1) > maxMapRank)
+    return fault("has more than 5 axes, counting one for the slabs of the box");
+  // Named sizes are checked when they are known, at launch.
+  if (auto size = type.shape().back().constant()) {
+    if (*size * bytes % 16)
+      return fault("has rows of " + std::to_string(*size * bytes) + " bytes, but TMA needs a multiple of 16");
+    if (slabs > 1 && *size * bytes % type.swizzle())
+      return fault("has rows of " + std::to_string(*size * bytes) + " bytes, which a box wider than the swizzle does not divide");
+  }
+  return std::nullopt;
+}
+
 /// The product of the modes' extents; nullopt if it is more than `limit` or a mode makes no sense for `rank` axes.
 std::optional<int64_t> boundedProduct(const std::vector<Mode> &modes, int rank, int64_t limit) {
   int64_t product = 1;
@@ -101,6 +145,11 @@ std::optional<TypeFault> findTypeFault(Type type, Level level, int64_t threads) 
     return TypeFault{ErrorCode::BadStructure, "a value has no type"};
   if (type.isScalar())
     return std::nullopt;
+  if (type.isMbarrier()) {
+    if (int64_t count = type.shape()[0].getCoefficient(); count < 1 || count > 1024)
+      return TypeFault{ErrorCode::BadDim, type.str() + " has from 1 to 1024 mbarriers"};
+    return std::nullopt;
+  }
   DType dtype = type.dtype();
   if (dtype == DType::Index || (dtype == DType::I64 && !type.isTile()))
     return TypeFault{ErrorCode::UnsupportedDType, type.str() + " cannot be: elements in memory are f64, f32, f16, bf16, i32 or i1"};
@@ -111,10 +160,12 @@ std::optional<TypeFault> findTypeFault(Type type, Level level, int64_t threads) 
     return TypeFault{ErrorCode::BadDim, type.str() + " has more bytes than 64 bits can count"};
   if (type.isTensor() || type.isBuffer())
     return std::nullopt;
+  if (type.isTensorMap())
+    return findMapFault(type);
   if (auto fault = findTileShapeFault(type))
     return fault;
   if (type.isSmem())
-    return findStrideFault(type);
+    return findSmemFault(type);
   bool machine = level == Level::Machine;
   if (!machine && type.layout())
     return TypeFault{ErrorCode::BadLayout, type.str() + " has a layout, which tiles have at the machine level only, not at " +

@@ -73,6 +73,11 @@ protected:
 private:
   std::optional<Type> parseShapedType(TypeKind kind);
   bool parseShape(std::vector<DimExpr> &shape, std::optional<DType> &dtype, bool &good);
+  bool parseTypeLayout(TypeStorage &type, bool &good);
+  bool parseTypeNumbers(std::vector<int64_t> &numbers, bool &good);
+  bool parseTypeNumber(int64_t &number, bool &good);
+  std::optional<Type> parseInflight();
+  std::optional<Type> parseMbarrier();
   bool parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good);
   std::optional<Type> skipType();
   std::optional<DimExpr> parseDimProduct(size_t start);

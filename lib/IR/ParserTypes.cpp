@@ -100,7 +100,7 @@ std::optional<DimExpr> ParserCore::parseDim() { return parseDimProduct(tok.begin
 //===- Types -===//
 
 static std::vector<std::string> typeNames() {
-  std::vector<std::string> names = {"tensor", "buffer", "tile", "smem"};
+  std::vector<std::string> names = {"tensor", "buffer", "tile", "smem", "tensor_map", "mbarrier", "inflight"};
 #define MINIC_DTYPE(id, spelling, bits, cls) names.push_back(spelling);
 #include "minic/Support/DTypes.def"
 #undef MINIC_DTYPE
@@ -173,7 +173,7 @@ bool ParserCore::parseShape(std::vector<DimExpr> &shape, std::optional<DType> &d
       good = false;
       Diagnostic &unknown = error(ErrorCode::UnknownType, word, "no element type is called " + quoted(word.text));
       std::vector<std::string> names = typeNames();
-      names.erase(names.begin(), names.begin() + 4);
+      std::erase_if(names, [](const std::string &name) { return !parseDType(name); });
       if (std::string meant = suggestion(word.text, names); !meant.empty())
         unknown.fix = "write `" + meant + "`";
       else
@@ -197,59 +197,103 @@ bool ParserCore::parseShape(std::vector<DimExpr> &shape, std::optional<DType> &d
   }
 }
 
-/// What may follow the element type: a tile's layout, strides of shared memory.
-bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good) {
-  if (!consume(TokenKind::Comma))
-    return true;
-  if (kind == TypeKind::Tile && tok.is(TokenKind::Hash)) {
-    Token name = tok;
-    advance();
-    if (name.name() == "layout" && tok.is(TokenKind::Less)) {
-      auto layout = parseLayout();
-      if (!layout)
-        return false;
-      type.layout = context->layout(std::move(*layout));
-      return true;
-    }
-    auto alias = layoutAliases.find(name.name());
-    if (alias != layoutAliases.end()) {
-      type.layout = alias->second.first;
-      return true;
-    }
-    good = false;
-    std::vector<std::string> names;
-    for (const auto &entry : layoutAliases)
-      names.emplace_back(entry.first);
-    std::sort(names.begin(), names.end());
-    Diagnostic &unknown =
-        error(ErrorCode::UnknownValue, name, "no layout called " + quoted(name.text) + " is defined before this point");
-    if (std::string meant = suggestion(name.name(), names); !meant.empty())
-      unknown.fix = "write `#" + meant + "`";
-    return true;
-  }
-  if (kind != TypeKind::Smem || !tok.isWord("strides")) {
-    expected(kind == TypeKind::Tile ? "a layout" : kind == TypeKind::Smem ? "`strides = [...]`" : "`>`");
-    return false;
-  }
+/// `#l` or `#layout<...>` after the comma. False where the text is not that; `good` is cleared where it names nothing.
+bool ParserCore::parseTypeLayout(TypeStorage &type, bool &good) {
+  Token name = tok;
   advance();
-  if (!expect(TokenKind::Equal, "`=`") || !expect(TokenKind::LBracket, "`[`"))
-    return false;
-  bool listed = parseList(TokenKind::RBracket, "`]`", [&] {
-    Token at = tok;
-    if (!expect(TokenKind::Integer, "a stride in elements"))
+  if (name.name() == "layout" && tok.is(TokenKind::Less)) {
+    auto layout = parseLayout();
+    if (!layout)
       return false;
-    auto stride = sizeOf(at);
-    good &= stride.has_value();
-    type.strides.push_back(stride.value_or(0));
+    type.layout = context->layout(std::move(*layout));
     return true;
-  });
-  if (listed && type.strides.size() != type.shape.size()) {
-    error(ErrorCode::BadDim, start,
-          "there is one stride for each axis: " + std::to_string(type.shape.size()) + ", not " +
-              std::to_string(type.strides.size()));
-    good = false;
   }
-  return listed;
+  auto alias = layoutAliases.find(name.name());
+  if (alias != layoutAliases.end()) {
+    type.layout = alias->second.first;
+    return true;
+  }
+  good = false;
+  std::vector<std::string> names;
+  for (const auto &entry : layoutAliases)
+    names.emplace_back(entry.first);
+  std::sort(names.begin(), names.end());
+  Diagnostic &unknown =
+      error(ErrorCode::UnknownValue, name, "no layout called " + quoted(name.text) + " is defined before this point");
+  if (std::string meant = suggestion(name.name(), names); !meant.empty())
+    unknown.fix = "write `#" + meant + "`";
+  return true;
+}
+
+/// `[1, 68]`
+bool ParserCore::parseTypeNumbers(std::vector<int64_t> &numbers, bool &good) {
+  return expect(TokenKind::LBracket, "`[`") && parseList(TokenKind::RBracket, "`]`", [&] {
+           Token at = tok;
+           if (!expect(TokenKind::Integer, "an integer"))
+             return false;
+           auto number = sizeOf(at);
+           good &= number.has_value();
+           numbers.push_back(number.value_or(0));
+           return true;
+         });
+}
+
+bool ParserCore::parseTypeNumber(int64_t &number, bool &good) {
+  Token at = tok;
+  if (!expect(TokenKind::Integer, "an integer"))
+    return false;
+  auto value = sizeOf(at);
+  good &= value.has_value();
+  number = value.value_or(1);
+  return true;
+}
+
+/// What may follow the element type: a tile's layout; strides, swizzle, slab and stages of shared memory; box and swizzle of a map.
+bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good) {
+  bool isSmem = kind == TypeKind::Smem, isMap = kind == TypeKind::TensorMap;
+  while (consume(TokenKind::Comma)) {
+    Token name = tok;
+    if (kind == TypeKind::Tile && tok.is(TokenKind::Hash) && !type.layout) {
+      if (!parseTypeLayout(type, good))
+        return false;
+      continue;
+    }
+    if ((isSmem || isMap) && tok.is(TokenKind::Hash) && !type.swizzle) {
+      advance();
+      static constexpr std::pair<std::string_view, int64_t> swizzles[] = {
+          {"swizzle32", 32}, {"swizzle64", 64}, {"swizzle128", 128}};
+      for (auto [text, bytes] : swizzles)
+        if (name.name() == text)
+          type.swizzle = bytes;
+      if (!type.swizzle) {
+        error(ErrorCode::UnknownValue, name, quoted(name.text) + " is no swizzle: #swizzle32, #swizzle64 or #swizzle128");
+        good = false;
+      }
+      continue;
+    }
+    bool strides = isSmem && tok.isWord("strides"), box = isMap && tok.isWord("box");
+    bool slab = isSmem && tok.isWord("slab"), stages = isSmem && tok.isWord("stages");
+    if (!strides && !box && !slab && !stages) {
+      expected(kind == TypeKind::Tile ? "a layout"
+               : isSmem               ? "`strides = [...]`, a swizzle, `slab = ...` or `stages = ...`"
+               : isMap                ? "`box = [...]` or a swizzle"
+                                      : "`>`");
+      return false;
+    }
+    advance();
+    std::vector<int64_t> &list = box ? type.box : type.strides;
+    if (!expect(TokenKind::Equal, "`=`") || !((strides || box) ? parseTypeNumbers(list, good)
+                                              : slab           ? parseTypeNumber(type.slab, good)
+                                                               : parseTypeNumber(type.stages, good)))
+      return false;
+    if ((strides || box) && list.size() != type.shape.size()) {
+      error(ErrorCode::BadDim, start,
+            "there is one " + std::string(strides ? "stride" : "extent of the box") +
+                " for each axis: " + std::to_string(type.shape.size()) + ", not " + std::to_string(list.size()));
+      good = false;
+    }
+  }
+  return true;
 }
 
 /// Whether what is computed from a shape elsewhere (bytes, elements, the reach of strides) fits an int64.
@@ -302,19 +346,37 @@ std::optional<Type> ParserCore::parseShapedType(TypeKind kind) {
     error(ErrorCode::BadDim, start, "the size of this type in bytes does not fit 64 bits");
     return Type();
   }
-  switch (kind) {
-  case TypeKind::Tensor:
-    return context->tensor(type.dtype, std::move(type.shape));
-  case TypeKind::Buffer:
-    return context->buffer(type.dtype, std::move(type.shape));
-  default:
-    break;
+  return context->type(std::move(type));
+}
+
+/// `inflight<tile<...>>`
+std::optional<Type> ParserCore::parseInflight() {
+  advance();
+  if (!expect(TokenKind::Less, "`<` and the tile in flight"))
+    return std::nullopt;
+  Token at = tok;
+  auto tile = parseType();
+  if (!tile || !expect(TokenKind::Greater, "`>`"))
+    return std::nullopt;
+  if (!*tile)
+    return Type();
+  if (!tile->isTile()) {
+    error(ErrorCode::UnknownType, at, "only a tile can be in flight, not " + tile->str()).fix = "write `inflight<tile<...>>`";
+    return Type();
   }
-  std::vector<int64_t> extents;
-  for (const DimExpr &dim : type.shape)
-    extents.push_back(dim.getCoefficient());
-  return kind == TypeKind::Tile ? context->tile(type.dtype, extents, type.layout)
-                                : context->smem(type.dtype, extents, std::move(type.strides));
+  return context->withKind(*tile, TypeKind::Inflight);
+}
+
+/// `mbarrier<4>`
+std::optional<Type> ParserCore::parseMbarrier() {
+  advance();
+  if (!expect(TokenKind::Less, "`<` and how many mbarriers there are"))
+    return std::nullopt;
+  int64_t count = 1;
+  bool good = true;
+  if (!parseTypeNumber(count, good) || !expect(TokenKind::Greater, "`>`"))
+    return std::nullopt;
+  return good ? context->mbarrier(count) : Type();
 }
 
 std::optional<Type> ParserCore::parseType() {
@@ -322,11 +384,18 @@ std::optional<Type> ParserCore::parseType() {
     expected("a type such as `tensor<MxNxf32>`");
     return std::nullopt;
   }
-  static constexpr std::pair<std::string_view, TypeKind> shaped[] = {
-      {"tensor", TypeKind::Tensor}, {"buffer", TypeKind::Buffer}, {"tile", TypeKind::Tile}, {"smem", TypeKind::Smem}};
+  static constexpr std::pair<std::string_view, TypeKind> shaped[] = {{"tensor", TypeKind::Tensor},
+                                                                     {"buffer", TypeKind::Buffer},
+                                                                     {"tile", TypeKind::Tile},
+                                                                     {"smem", TypeKind::Smem},
+                                                                     {"tensor_map", TypeKind::TensorMap}};
   for (auto [word, kind] : shaped)
     if (tok.text == word)
       return parseShapedType(kind);
+  if (tok.text == "inflight")
+    return parseInflight();
+  if (tok.text == "mbarrier")
+    return parseMbarrier();
   Token word = tok;
   if (auto dtype = parseDType(word.text)) {
     advance();

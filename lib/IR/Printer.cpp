@@ -161,8 +161,10 @@ std::string ModulePrinter::typeText(Type type) {
   std::string text = type.str();
   if (type && type.layout()) {
     auto alias = aliases.find(type.layout());
-    if (alias != aliases.end())
-      text = text.substr(0, text.find("#layout<")) + alias->second + ">";
+    if (alias != aliases.end()) { // A layout has no `>` of its own.
+      size_t from = text.find("#layout<");
+      text.replace(from, text.find('>', from) + 1 - from, alias->second);
+    }
   }
   return text;
 }

@@ -49,6 +49,14 @@ template <typename T> T ieeeMinimum(T a, T b) {
   return a < b ? a : b < a ? b : a + b;
 }
 
+/// Stand-ins for what the GPU's special function unit gives: the exact values, rounded, with denormal numbers as 0.
+template <typename T> T flushed(T x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(T(0), x) : x; }
+template <typename T> T exp2Approx(T x) { return flushed(std::exp2(flushed(x))); }
+template <typename T> T rcpApprox(T x) { return flushed(T(1) / flushed(x)); }
+
+template <typename T> T unsignedDiv(T a, T b) { return T(Unsigned<T>(a) / Unsigned<T>(b == 0 ? 1 : b)); }
+template <typename T> T unsignedRem(T a, T b) { return T(Unsigned<T>(a) % Unsigned<T>(b == 0 ? 1 : b)); }
+
 /// `AddForm<T>::apply(a, b, c)`: the row's host form for T.
 #define MINIC_SCALAR(id, name, hostFloat, hostInt, llvmFloat, llvmInt, ...)                                                        \
   template <typename T> struct id##Form {                                                                                          \

@@ -67,6 +67,14 @@ private:
 
   bool checkOperation(Operation &op);
   bool checkVisible(Operation &op);
+  bool checkInflight(Operation &op);
+  bool checkRole(Operation &op);
+  void enterRole(Operation *op) {
+    role = op;
+    roleDepth = depth + 1;
+    typeFaults.clear(); // Layouts are for the threads of the role.
+  }
+  int64_t roleThreads() const { return role->attr("warps") && role->attr("warps")->asInt() ? role->intAttr("warps") * 32 : 0; }
   bool checkResultForms(Operation &op);
   bool regionsWellFormed(Operation &op);
   void checkGrid(Operation &op);
@@ -85,6 +93,8 @@ private:
   bool ownerSound = true; ///< Whether the operation whose region is being visited has no errors of its own.
   std::map<Type, std::optional<TypeFault>> typeFaults;
   Operation *gridOwner = nullptr; ///< The first program_id.
+  Operation *role = nullptr;      ///< The role that is being visited, whose blocks are nested at least `roleDepth` deep.
+  unsigned roleDepth = 0;
 };
 
 //===-- Types
@@ -93,7 +103,7 @@ private:
 const std::optional<TypeFault> &FunctionVerifier::typeFault(Type type) {
   auto it = typeFaults.find(type);
   if (it == typeFaults.end())
-    it = typeFaults.emplace(type, findTypeFault(type, function.level, threads)).first;
+    it = typeFaults.emplace(type, findTypeFault(type, function.level, role ? roleThreads() : threads)).first;
   return it->second;
 }
 
@@ -114,10 +124,10 @@ bool FunctionVerifier::checkResultForms(Operation &op) {
     else if (function.kind == FunctionKind::Graph)
       expected = type.isTensor() ? "" : "a tensor";
     else if (function.kind == FunctionKind::Plan)
-      expected = type.isBuffer() ? "" : "a buffer";
+      expected = type.isBuffer() || type.isTensorMap() ? "" : "a buffer";
     else if (type.isScalar() && dtypeClass(type.dtype()) != DTypeClass::Index && dtypeClass(type.dtype()) != DTypeClass::Bool)
       expected = "a tile (scalars of kernels are index or i1)";
-    else if (type.isTensor() || type.isBuffer())
+    else if (type.isTensor() || type.isBuffer() || type.isTensorMap())
       expected = "a tile, shared memory or an index";
     if (!expected.empty()) {
       reporter.error(op, ErrorCode::TypeMismatch,
@@ -171,11 +181,54 @@ bool FunctionVerifier::regionsWellFormed(Operation &op) {
   return true;
 }
 
+/// Nothing but one wait may use accumulators in flight, and something must.
+bool FunctionVerifier::checkInflight(Operation &op) {
+  for (Value *result : op.results()) {
+    if (!result->type() || !result->type().isInflight() || result->uses().size() == 1)
+      continue;
+    if (op.is(OpKind::Undefined) && !result->hasUses())
+      continue;
+    reporter.error(op, ErrorCode::BadStructure,
+                   "the accumulators in flight that " + opText(op) + " gives are used " +
+                       (result->hasUses() ? std::to_string(result->uses().size()) + " times: the tensor cores write one copy"
+                                          : "nowhere: nothing waits for them"));
+    return false;
+  }
+  return true;
+}
+
+/// What a role may do: tiles stay in it, and where one thread is active there are none.
+bool FunctionVerifier::checkRole(Operation &op) {
+  if (!role)
+    return true;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Value *operand = op.operand(i);
+    auto it = operand ? depthOf.find(operand) : depthOf.end();
+    bool isTile = operand && operand->type() && (operand->type().isTile() || operand->type().isInflight());
+    if (isTile && it != depthOf.end() && it->second < roleDepth) {
+      reporter.error(op, ErrorCode::BadStructure,
+                     operandName(op, i) + " of " + opText(op) + " is a tile from outside the role, whose warps do not hold it");
+      return false;
+    }
+  }
+  if (role->wordAttr("active") != "thread")
+    return true;
+  bool hasTile = op.info().effects & Convergent;
+  for (Value *value : op.results())
+    hasTile |= value->type() && (value->type().isTile() || value->type().isInflight());
+  for (Value *value : op.operands())
+    hasTile |= value && value->type() && (value->type().isTile() || value->type().isInflight());
+  if (hasTile)
+    reporter.error(op, ErrorCode::BadStructure, opText(op) + " needs all threads of the role, which says `active = thread`");
+  return !hasTile;
+}
+
 /// True if the columns hold and the hook may run.
 bool FunctionVerifier::checkOperation(Operation &op) {
   bool ok = checkColumns(op, reporter);
   ok &= checkVisible(op);
   ok &= checkResultForms(op);
+  ok = ok && checkRole(op) && checkInflight(op);
   // A faulty type was reported where the value is defined.
   for (Value *operand : op.operands())
     ok = ok && !typeFault(operand->type());
@@ -219,7 +272,11 @@ void FunctionVerifier::visit(Operation &op) {
     ownerSound = ownSound;
     if (op.is(OpKind::Fusion) || op.is(OpKind::Reduce))
       isolation = depth + 1;
+    if (op.is(OpKind::Role))
+      enterRole(&op);
     visitBlock(op.region(i), OpKind::Yield, "the region of " + opText(op), op.loc());
+    if (op.is(OpKind::Role))
+      enterRole(nullptr);
     isolation = outer;
     ownerSound = outerSound;
   }
@@ -266,7 +323,8 @@ void FunctionVerifier::checkParameter(Value &param) {
   Type type = param.type();
   bool body = isMathBody(function);
   TypeKind wanted = function.kind == FunctionKind::Graph ? TypeKind::Tensor : body ? TypeKind::Scalar : TypeKind::Buffer;
-  if (type.kind() != wanted)
+  bool isMap = type.isTensorMap() && function.kind == FunctionKind::Kernel && function.level == Level::Machine && !body;
+  if (type.kind() != wanted && !isMap)
     reporter.error(function.loc, ErrorCode::OperandType,
                    who + " must be a " +
                        (wanted == TypeKind::Tensor ? "tensor"

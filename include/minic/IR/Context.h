@@ -21,6 +21,9 @@ public:
   Type buffer(DType dtype, std::vector<DimExpr> shape);
   Type tile(DType dtype, std::span<const int64_t> extents, const Layout *layout = nullptr);
   Type smem(DType dtype, std::span<const int64_t> extents, std::vector<int64_t> strides = {});
+  Type mbarrier(int64_t count);
+  /// `type` as it is written; every property counts.
+  Type type(TypeStorage storage) { return intern(std::move(storage)); }
   const Layout *layout(Layout layout);
 
   /// `type` with another element type, layout, shape or kind.

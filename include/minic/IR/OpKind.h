@@ -1,4 +1,4 @@
-// The op table: one row per op in `ScalarOps.def`, `GraphOps.def` and `TileOps.def`, and what a row can say.
+// The op table: one row per op in `ScalarOps.def`, `GraphOps.def`, `TileOps.def` and `MachineOps.def`, and what a row can say.
 #pragma once
 
 #include "minic/Support/DType.h"
@@ -23,6 +23,7 @@ enum class OpKind : uint8_t {
 #define MINIC_MATH(id, name, ...) id,
 #define MINIC_OP(id, name, ...) id,
 #include "minic/IR/GraphOps.def"
+#include "minic/IR/MachineOps.def"
 #include "minic/IR/ScalarOps.def"
 #include "minic/IR/TileOps.def"
 #undef MINIC_SCALAR
@@ -71,6 +72,7 @@ constexpr LevelSet levelBit(unsigned level) { return LevelSet(1u << level); }
 inline constexpr LevelSet graphLevels = levelBit(0) | levelBit(1);                ///< graph and fused
 inline constexpr LevelSet kernelLevels = levelBit(2) | levelBit(3) | levelBit(4); ///< tile, masked, machine
 inline constexpr LevelSet machineLevel = levelBit(4);
+inline constexpr std::string_view sm90a = "sm_90a";
 inline constexpr LevelSet planLevel = levelBit(5);
 inline constexpr LevelSet anyLevel = 0x3f;
 
@@ -119,6 +121,7 @@ struct OpInfo {
   /// Checks what the columns cannot say; reports through the reporter.
   void (*verify)(Operation &, VerifyReporter &) = nullptr;
   std::string_view source = {}; ///< Where the semantics come from.
+  std::string_view needs = {};  ///< The only target that has it; empty: all.
 };
 
 /// The row of an op.

@@ -14,11 +14,15 @@ namespace minic {
 class Context;
 
 enum class TypeKind : uint8_t {
-  Scalar, ///< `f32`, `index`: one value, the same for all threads of a CTA unless a combiner or expansion holds it.
-  Tensor, ///< `tensor<MxNxf32>`: a value of a graph.
-  Buffer, ///< `buffer<MxNxf32>`: row-major global memory, of kernels and plans.
-  Tile,   ///< `tile<4x1024xf32>`, with a layout `tile<4x1024xf32, #l>` at the machine level: a value of one CTA, integer extents.
-  Smem,   ///< `smem<64x16xf32, strides = [1, 68]>`: shared memory of one CTA (strides in elements, row-major if not given).
+  Scalar,   ///< `f32`, `index`: one value, the same for all threads of a CTA unless a combiner or expansion holds it.
+  Tensor,   ///< `tensor<MxNxf32>`: a value of a graph.
+  Buffer,   ///< `buffer<MxNxf32>`: row-major global memory, of kernels and plans.
+  Tile,     ///< `tile<4x1024xf32>`, with a layout `tile<4x1024xf32, #l>` at the machine level: a value of one CTA, integer extents.
+  Smem,     ///< `smem<64x16xf32, strides = [1, 68]>`: shared memory of one CTA (strides in elements, row-major if not given);
+            ///< `smem<64x256xbf16, #swizzle128, stages = 4>`: see SharedLayout.h.
+  Inflight, ///< `inflight<tile<64x256xf32, #l>>`: accumulators that the tensor cores are still working on.
+  Mbarrier, ///< `mbarrier<4>`: an array of mbarriers in shared memory.
+  TensorMap, ///< `tensor_map<KxNxbf16, box = [64, 256], #swizzle128>`: how TMA sees a buffer; one box moves at a time.
 };
 
 struct TypeStorage {
@@ -27,6 +31,10 @@ struct TypeStorage {
   std::vector<DimExpr> shape;
   const Layout *layout = nullptr; ///< Tiles of the machine level.
   std::vector<int64_t> strides;   ///< Shared memory; empty means row-major.
+  int64_t swizzle = 0;            ///< Shared memory and tensor maps: bytes of a swizzled row; 0: none.
+  int64_t slab = 0;               ///< Swizzled shared memory: rows from one slab to the next; 0: its own rows.
+  int64_t stages = 1;             ///< Shared memory: copies of the shape, one after the other.
+  std::vector<int64_t> box;       ///< Tensor maps: extents of the box that moves, one per axis.
 };
 
 class Type {
@@ -41,12 +49,18 @@ public:
   int rank() const { return int(get().shape.size()); }
   const Layout *layout() const { return get().layout; }
   const std::vector<int64_t> &strides() const { return get().strides; }
+  int64_t swizzle() const { return get().swizzle; }
+  int64_t stages() const { return get().stages; }
+  const std::vector<int64_t> &box() const { return get().box; }
   bool isScalar() const { return kind() == TypeKind::Scalar; }
   bool isIndex() const { return isScalar() && dtype() == DType::Index; }
   bool isTensor() const { return kind() == TypeKind::Tensor; }
   bool isBuffer() const { return kind() == TypeKind::Buffer; }
   bool isTile() const { return kind() == TypeKind::Tile; }
   bool isSmem() const { return kind() == TypeKind::Smem; }
+  bool isInflight() const { return kind() == TypeKind::Inflight; }
+  bool isMbarrier() const { return kind() == TypeKind::Mbarrier; }
+  bool isTensorMap() const { return kind() == TypeKind::TensorMap; }
   /// The extents of a tile or smem type, which are integers.
   std::vector<int64_t> extents() const;
   /// Strides of shared memory in elements, row-major ones filled in.

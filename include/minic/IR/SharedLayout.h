@@ -1,0 +1,34 @@
+// Where the elements of shared memory lie, and the layout in which wgmma holds a tile.
+#pragma once
+
+#include "minic/IR/Layout.h"
+#include "minic/IR/Type.h"
+
+namespace minic {
+
+/// Swizzled shared memory is a matrix in slabs: of `swizzle` bytes of each row, one after the other. In a slab the rows follow each
+/// other, and the 16-byte chunks of a row change places with the row's number, so that eight rows of one column lie in different
+/// banks (PTX ISA, "Swizzling modes"): chunk c of row r is at chunk c ^ (r & 7) with #swizzle128, c ^ (r / 2 & 3) with #swizzle64,
+/// c ^ (r / 4 & 1) with #swizzle32. A slab starts at a multiple of 8 rows, where the pattern starts anew.
+
+/// Alignment of swizzled memory: the pattern repeats after 8 rows of 128 bytes, which tma and wgmma take from the address.
+inline constexpr int64_t swizzleAlignment = 1024;
+
+/// Columns of a slab.
+int64_t slabColumns(Type smem);
+/// Bytes from one slab to the next.
+int64_t slabBytes(Type smem);
+/// Bytes from one stage to the next, and of all stages.
+int64_t stageBytes(Type smem);
+int64_t sharedBytes(Type smem);
+/// Offset in bytes of an element of a stage.
+int64_t elementOffset(Type smem, std::span<const int64_t> index);
+/// Elements that one stage of memory with these strides spans, from the first to the last.
+int64_t stridedElements(Type smem);
+
+/// How the threads of a warpgroup hold a tile of 64 rows for wgmma: accumulators (f32), and a in registers (16-bit).
+/// PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma.mma_async.m64nNk16: register 4j + 2h + c of lane l in
+/// warp w holds row 16w + l / 4 + 8h, column 8j + 2 (l mod 4) + c.
+Layout wgmmaLayout(int64_t columns);
+
+} // namespace minic

@@ -1,0 +1,52 @@
+#include "minic/IR/SharedLayout.h"
+
+namespace minic {
+
+static constexpr int64_t chunkBytes = 16;
+
+int64_t slabColumns(Type smem) { return smem.swizzle() / dtypeBytes(smem.dtype()); }
+
+int64_t slabBytes(Type smem) {
+  int64_t rows = smem.get().slab ? smem.get().slab : smem.extents()[0];
+  return rows * smem.swizzle();
+}
+
+int64_t stridedElements(Type smem) {
+  std::vector<int64_t> extents = smem.extents(), strides = smem.smemStrides();
+  int64_t last = 0;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] == 0)
+      return 0;
+    last += (extents[axis] - 1) * strides[axis];
+  }
+  return last + 1;
+}
+
+int64_t stageBytes(Type smem) {
+  if (!smem.swizzle())
+    return stridedElements(smem) * dtypeBytes(smem.dtype());
+  return slabBytes(smem) * (smem.extents()[1] / slabColumns(smem));
+}
+
+int64_t sharedBytes(Type smem) { return stageBytes(smem) * smem.stages(); }
+
+int64_t elementOffset(Type smem, std::span<const int64_t> index) {
+  int64_t bytes = dtypeBytes(smem.dtype()), swizzle = smem.swizzle();
+  if (!swizzle) {
+    std::vector<int64_t> strides = smem.smemStrides();
+    int64_t element = 0;
+    for (size_t axis = 0; axis < strides.size(); ++axis)
+      element += index[axis] * strides[axis];
+    return element * bytes;
+  }
+  int64_t row = index[0], slab = index[1] / slabColumns(smem), inRow = index[1] % slabColumns(smem) * bytes;
+  int64_t line = row * swizzle / 128; // The pattern goes by lines of 128 bytes.
+  int64_t chunk = inRow / chunkBytes ^ (line & (swizzle / chunkBytes - 1));
+  return slab * slabBytes(smem) + row * swizzle + chunk * chunkBytes + inRow % chunkBytes;
+}
+
+Layout wgmmaLayout(int64_t columns) {
+  return {.reg = {{1, 2, 1}, {0, 2, 8}, {1, columns / 8, 8}}, .lane = {{1, 4, 2}, {0, 8, 1}}, .warp = {{0, 4, 16}}};
+}
+
+} // namespace minic
