@@ -42,7 +42,7 @@ private:
     if (step.kind == Kind::Launch) {
       if (step.kernel < 0 || size_t(step.kernel) >= artifact.kernels.size())
         return "launches an unknown kernel";
-      bool fits = artifact.kernels[size_t(step.kernel)].numBuffers == int64_t(step.operands.size());
+      bool fits = artifact.kernels[size_t(step.kernel)].params.size() == step.operands.size();
       return fits ? nullptr : "gives a kernel another number of buffers than it takes";
     }
     if (step.operands.size() != (step.kind == Kind::View || step.kind == Kind::Copy ? 1 : 0))

@@ -2,6 +2,7 @@
 
 #include "Backend.h"
 #include "Lowering.h"
+#include "minic/IR/SharedLayout.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LLVMContext.h>
@@ -26,17 +27,23 @@ static std::vector<Function *> machineKernels(Module &module) {
 }
 
 static KernelCode describe(Function &kernel) {
-  KernelCode code{
-      .name = kernel.name, .numBuffers = int64_t(kernel.params().size()), .dims = kernel.dimNames(), .threads = threadsOf(kernel)};
-  walk(kernel.body(), [&](Operation &op) {
-    if (op.is(OpKind::AllocShared)) // Each array starts at a multiple of 16 bytes.
-      code.sharedBytes += (smemElements(op.result()->type()) * dtypeBytes(op.result()->type().dtype()) + 15) / 16 * 16;
-  });
+  SharedBytes shared = sharedBytesOf(kernel);
+  KernelCode code{.name = kernel.name,
+                  .dims = kernel.dimNames(),
+                  .threads = threadsOf(kernel),
+                  .sharedBytes = shared.declared,
+                  .dynamicSharedBytes = shared.dynamic};
+  for (Value *param : kernel.params()) {
+    Type type = param->type();
+    KernelParam &spec = code.params.emplace_back();
+    if (type.isTensorMap())
+      spec.map = TensorMapSpec{type.dtype(), type.shape(), type.box(), type.swizzle()};
+  }
   return code;
 }
 
 /// What the target cannot run, whatever the code is.
-static void checkKernel(const Function &kernel, const KernelCode &code, const TargetInfo &target, Diagnostics &errors) {
+static void checkKernel(Function &kernel, const KernelCode &code, const TargetInfo &target, Diagnostics &errors) {
   auto limit = [&](std::string what, int64_t needed, int64_t available) {
     if (needed > available)
       errors.push_back({.code = ErrorCode::ResourceLimit,
@@ -45,10 +52,25 @@ static void checkKernel(const Function &kernel, const KernelCode &code, const Ta
                         .loc = kernel.loc});
   };
   limit("bytes of shared memory per CTA", code.sharedBytes, target.sharedBytesPerCta);
-  limit("bytes of parameters", 8 * code.numBuffers + 4 * int64_t(code.dims.size()), target.maxParameterBytes);
+  // The dynamic part starts at its alignment.
+  int64_t declared = (code.sharedBytes + swizzleAlignment - 1) / swizzleAlignment * swizzleAlignment;
+  if (code.dynamicSharedBytes)
+    limit("bytes of shared memory per CTA", declared + code.dynamicSharedBytes, target.maxSharedBytesPerCta);
+  int64_t parameterBytes = 4 * int64_t(code.dims.size());
+  for (const KernelParam &param : code.params)
+    parameterBytes += param.map ? 128 : 8;
+  limit("bytes of parameters", parameterBytes, target.maxParameterBytes);
   limit("threads per CTA", code.threads, target.maxThreadsPerCta);
   if (kernel.name == "WARP_SZ" || kernel.name == "_") // PTX ISA, "Identifiers".
     errors.push_back({.code = ErrorCode::BackendFailed, .message = "PTX takes no kernel named @" + kernel.name, .loc = kernel.loc});
+  walk(kernel.body(), [&](Operation &op) {
+    if (std::string_view needs = op.info().needs; !needs.empty() && needs != target.name)
+      errors.push_back({.code = ErrorCode::ResourceLimit,
+                        .message = "kernel @" + kernel.name + ": '" + std::string(op.info().name) + "' is an instruction of " +
+                                   std::string(needs) + ", not of " + std::string(target.name),
+                        .loc = op.loc(),
+                        .fix = "compile with --target=" + std::string(needs)});
+  });
 }
 
 /// LLVM code for some kernels of one module.

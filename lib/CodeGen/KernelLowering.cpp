@@ -1,5 +1,7 @@
 #include "Lowering.h"
 
+#include "minic/IR/Roles.h"
+
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
@@ -21,7 +23,11 @@ static std::unordered_set<const Value *> storedBuffers(Function &kernel) {
 
 llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   llvm::LLVMContext &context = module.getContext();
-  std::vector<llvm::Type *> types(kernel.params().size(), llvm::PointerType::get(context, 1));
+  // A tensor map is 128 bytes among the parameters, where TMA reads it (CUDA Programming Guide, "Tensor Memory Access").
+  llvm::Type *map = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+  std::vector<llvm::Type *> types;
+  for (Value *param : kernel.params())
+    types.push_back(llvm::PointerType::get(context, param->type().isTensorMap() ? 0 : 1));
   std::vector<std::string> dims = kernel.dimNames();
   types.resize(types.size() + dims.size(), llvm::Type::getInt32Ty(context));
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
@@ -29,6 +35,10 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("nvvm.reqntid", std::to_string(threadsOf(kernel)) + ",1,1");
+  walk(kernel.body(), [&](Operation &op) {
+    if (op.info().effects & Convergent)
+      function->addFnAttr(llvm::Attribute::Convergent);
+  });
 
   std::unordered_set<const Value *> stored = storedBuffers(kernel);
   unsigned position = 0;
@@ -36,6 +46,11 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
     llvm::Argument *argument = function->getArg(position);
     argument->setName(param->name());
     llvm::AttrBuilder attributes(context);
+    if (param->type().isTensorMap()) {
+      attributes.addByValAttr(map).addAlignmentAttr(64).addAttribute("nvvm.grid_constant");
+      function->addParamAttrs(position++, attributes);
+      continue;
+    }
     // Buffers of one launch may be the same memory only where nothing writes it, so that none aliases what another one modifies.
     attributes.addAttribute(llvm::Attribute::NoAlias).addAlignmentAttr(16);
     if (!stored.count(param))
@@ -79,7 +94,7 @@ const Registers &KernelLowering::get(Value *value) const {
 }
 
 void KernelLowering::set(Value *value, Registers registers) {
-  assert((!value->type().isTile() || int64_t(registers.size()) == value->type().layout()->numRegs()) &&
+  assert((!value->type().layout() || int64_t(registers.size()) == value->type().layout()->numRegs()) &&
          "a tile needs all its registers");
   bool isNamed = !value->name().empty() && value->name()[0] > '9'; // LLVM would quote a number.
   for (llvm::Value *part : registers)
@@ -93,8 +108,9 @@ void KernelLowering::fail(const Operation &op, std::string message) {
                     .message = "kernel @" + kernel.name + ": '" + std::string(op.info().name) + "' " + std::move(message),
                     .loc = op.loc()});
   for (Value *result : op.results()) {
-    size_t count = result->type().isTile() ? size_t(result->type().layout()->numRegs()) : 1;
-    llvm::Type *type = result->type().isSmem() ? ir.getPtrTy(3) : elementType(result->type().dtype());
+    size_t count = result->type().layout() ? size_t(result->type().layout()->numRegs()) : 1;
+    bool isMemory = result->type().isSmem() || result->type().isMbarrier();
+    llvm::Type *type = isMemory ? ir.getPtrTy(3) : elementType(result->type().dtype());
     values[result] = Registers(count, llvm::Constant::getNullValue(type));
   }
 }
@@ -141,6 +157,37 @@ void KernelLowering::lowerOperation(Operation &op) {
     return lowerSharedLoad(*this, op);
   case OpKind::BarrierOp:
     return lowerBarrier(*this, op);
+  case OpKind::Role:
+    return lowerRole(op);
+  case OpKind::Stage:
+    return lowerStage(*this, op);
+  case OpKind::SharedView:
+    return lowerSharedView(*this, op);
+  case OpKind::MbarrierInit:
+    return lowerMbarrierInit(*this, op);
+  case OpKind::MbarrierExpect:
+    return lowerMbarrierExpect(*this, op);
+  case OpKind::MbarrierArrive:
+    return lowerMbarrierArrive(*this, op);
+  case OpKind::MbarrierWait:
+    return lowerMbarrierWait(*this, op);
+  case OpKind::TmaPrefetch:
+  case OpKind::TmaLoad:
+  case OpKind::TmaStore:
+  case OpKind::TmaStoreWait:
+    return lowerTma(*this, op);
+  case OpKind::FenceAsync:
+    return lowerFenceAsync(*this, op);
+  case OpKind::StMatrix:
+    return lowerStMatrix(*this, op);
+  case OpKind::Undefined:
+    return lowerUndefined(*this, op);
+  case OpKind::Wgmma:
+    return lowerWgmma(*this, op);
+  case OpKind::WgmmaWait:
+    return lowerWgmmaWait(*this, op);
+  case OpKind::ExtractTile:
+    return lowerExtractTile(*this, op);
   default:
     return fail(op, "has no code for GPUs");
   }
@@ -165,6 +212,8 @@ void KernelLowering::lowerFor(Operation &op) {
   Registers inits;
   for (unsigned i = 3; i < op.numOperands(); ++i)
     inits.insert(inits.end(), get(op.operand(i)).begin(), get(op.operand(i)).end());
+  if (op.attr("unroll"))
+    return lowerUnrolled(op, std::move(inits));
   Block &region = op.region();
   Registers last = loop(scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), inits,
                         [&](llvm::Value *index, const Registers &carried) {
@@ -186,6 +235,83 @@ void KernelLowering::lowerFor(Operation &op) {
     set(op.result(i), Registers(from, from + count));
     from += count;
   }
+}
+
+void KernelLowering::lowerUnrolled(Operation &op, Registers carried) {
+  auto bound = [&](unsigned i) { return *op.operand(i)->definition()->attr("value")->asInt(); };
+  // What stays in registers has few parts; text that asks for more is slow to compile and no use.
+  constexpr int64_t maxTrips = 256;
+  if ((bound(1) - bound(0)) / bound(2) > maxTrips)
+    return fail(op, "unrolls more than " + std::to_string(maxTrips) + " trips");
+  Block &region = op.region();
+  for (int64_t at = bound(0); at < bound(1); at += bound(2)) {
+    set(region.argument(0), {i64(at)});
+    auto from = carried.begin();
+    for (unsigned i = 1; i < region.arguments().size(); ++i) {
+      auto count = std::ptrdiff_t(get(op.operand(i + 2)).size());
+      set(region.argument(i), Registers(from, from + count));
+      from += count;
+    }
+    Registers next;
+    for (const Registers &value : lowerRegion(region))
+      next.insert(next.end(), value.begin(), value.end());
+    carried = std::move(next);
+  }
+  auto from = carried.begin();
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    auto count = std::ptrdiff_t(get(op.operand(i + 3)).size());
+    set(op.result(i), Registers(from, from + count));
+    from += count;
+  }
+}
+
+void KernelLowering::lowerRole(Operation &op) {
+  // The same for all lanes of a warp, and said so: what is computed from it can stay in uniform registers.
+  llvm::Value *own = setup.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_idx_i32, {i32(-1), warp(), i32(0), i32(31)});
+  int64_t first = firstWarp(op), count = roleWarps(op) * roleInstances(op);
+  llvm::Value *relative = first ? ir.CreateSub(own, i32(first)) : own;
+  guarded(ir.CreateICmpULT(relative, i32(count)), [&] {
+    // What depends on the thread's place in the role is computed at its start; what was computed before stays in sight.
+    llvm::BasicBlock *body = newBlock("role");
+    auto outer = std::tuple(setup.saveIP(), warpId, threadOffsets, holders, sizes, firstThread);
+    setup.SetInsertPoint(ir.CreateBr(body));
+    ir.SetInsertPoint(body);
+    threadOffsets.clear();
+    holders.clear();
+    firstThread = nullptr;
+    role = &op;
+    bool single = roleInstances(op) == 1;
+    instance = single ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateUDiv(relative, i32(roleWarps(op)));
+    warpId = single ? relative : setup.CreateURem(relative, i32(roleWarps(op)));
+    barrierId = setup.CreateAdd(instance, i32(1 + firstInstance(op)));
+    if (op.attr("regs")) {
+      bool fewer = op.intAttr("regs") < registersAtStart(threads);
+      setup.CreateIntrinsic(fewer ? llvm::Intrinsic::nvvm_setmaxnreg_dec_sync_aligned_u32
+                                  : llvm::Intrinsic::nvvm_setmaxnreg_inc_sync_aligned_u32,
+                            {i32(op.intAttr("regs"))});
+    }
+    llvm::Value *active = isOneThread(op) ? isFirstThread() : nullptr;
+    oneThread = isOneThread(op);
+    if (!op.region().arguments().empty())
+      set(op.region().argument(0), {setup.CreateZExt(instance, ir.getInt64Ty(), "", /*IsNonNeg=*/true)});
+    guarded(active, [&] { lowerRegion(op.region()); });
+    role = nullptr;
+    oneThread = false;
+    instance = barrierId = nullptr;
+    llvm::IRBuilderBase::InsertPoint point;
+    std::tie(point, warpId, threadOffsets, holders, sizes, firstThread) = std::move(outer);
+    setup.restoreIP(point);
+  });
+}
+
+int64_t KernelLowering::warpsHere() const { return role ? roleWarps(*role) : threads / 32; }
+
+llvm::Value *KernelLowering::isFirstThread() {
+  if (oneThread)
+    return nullptr;
+  if (!firstThread)
+    firstThread = setup.CreateAnd(setup.CreateICmpEQ(lane(), i32(0)), setup.CreateICmpEQ(warp(), i32(0)));
+  return firstThread;
 }
 
 //===- Control flow -===//
@@ -322,7 +448,7 @@ llvm::Value *KernelLowering::threadOffset(const Layout &layout, int axis) {
   llvm::Value *sum = i32(0);
   auto add = [&](const Mode &mode, llvm::Value *digit) { sum = addIndex(setup, sum, mulIndex(setup, digit, i32(mode.stride))); };
   forEachDigit(setup, layout.lane, threadPosition(false), 32, axis, add);
-  forEachDigit(setup, layout.warp, threadPosition(true), threads / 32, axis, add);
+  forEachDigit(setup, layout.warp, threadPosition(true), warpsHere(), axis, add);
   return it->second = sum;
 }
 
@@ -336,7 +462,7 @@ llvm::Value *KernelLowering::isHolder(const Layout &layout) {
     first = first ? setup.CreateAnd(first, isZero) : isZero;
   };
   forEachDigit(setup, layout.lane, threadPosition(false), 32, -1, add);
-  forEachDigit(setup, layout.warp, threadPosition(true), threads / 32, -1, add);
+  forEachDigit(setup, layout.warp, threadPosition(true), warpsHere(), -1, add);
   return it->second = first;
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace minic::codegen {
 
@@ -61,6 +62,11 @@ public:
   llvm::Value *threadOffset(const Layout &layout, int axis);
   /// True in one of the threads that hold the same element; null if there is only one.
   llvm::Value *isHolder(const Layout &layout);
+  /// The thread's lane, and its warp in the kernel or in its instance of a role, i32s.
+  llvm::Value *lane() { return threadPosition(false); }
+  llvm::Value *warp() { return threadPosition(true); }
+  /// True in one thread of the kernel or of the role's instance; null where only one thread is here.
+  llvm::Value *isFirstThread();
   IRBuilder setup; ///< At the end of the entry block.
 
   /// How far along `axis` the thread's first position may lie: register positions o with o < limit are inside. An i32; computed
@@ -80,16 +86,28 @@ public:
 
   bool isStored(Value *buffer) const { return stored.count(buffer) != 0; }
 
+  /// Where shared memory of this many bytes starts in the dynamic part.
+  int64_t takeDynamic(int64_t bytes) { return std::exchange(dynamicUsed, dynamicUsed + bytes); }
+
+  /// The role whose region is being lowered, or null; its instance in this thread and barrier, i32s.
+  Operation *role = nullptr;
+  llvm::Value *instance = nullptr, *barrierId = nullptr;
+
 private:
   llvm::Value *threadPosition(bool warp);
   void lowerOperation(Operation &op);
   void lowerProgramId(Operation &op);
   void lowerFor(Operation &op);
+  void lowerUnrolled(Operation &op, Registers carried);
+  void lowerRole(Operation &op);
+  int64_t warpsHere() const;
 
   llvm::Function &function;
   Diagnostics &errors;
   int64_t threads;
-  llvm::Value *laneId = nullptr, *warpId = nullptr;
+  int64_t dynamicUsed = 0;
+  bool oneThread = false; ///< Where one thread of a role is active.
+  llvm::Value *laneId = nullptr, *warpId = nullptr, *firstThread = nullptr;
   std::unordered_map<const Value *, Registers> values; // Looked up only, as the caches below: their order cannot reach any output.
   std::unordered_set<const Value *> stored;
   std::map<DimExpr, llvm::Value *> sizes;
@@ -100,8 +118,11 @@ private:
 
 /// Threads per CTA as the kernel's header says; 0 if it does not.
 int64_t threadsOf(const Function &kernel);
-/// Number of elements that shared memory of this type spans.
-int64_t smemElements(Type type);
+/// Shared memory that a kernel declares, and what its launch adds: swizzled memory, which needs room and alignment.
+struct SharedBytes {
+  int64_t declared = 0, dynamic = 0;
+};
+SharedBytes sharedBytesOf(Function &kernel);
 /// The declaration with its parameters and attributes.
 llvm::Function *declareKernel(Function &kernel, llvm::Module &module);
 
@@ -116,6 +137,19 @@ void lowerAllocShared(KernelLowering &k, Operation &op);
 void lowerSharedStore(KernelLowering &k, Operation &op);
 void lowerSharedLoad(KernelLowering &k, Operation &op);
 void lowerBarrier(KernelLowering &k, Operation &op);
+void lowerStage(KernelLowering &k, Operation &op);
+void lowerSharedView(KernelLowering &k, Operation &op);
+void lowerMbarrierInit(KernelLowering &k, Operation &op);
+void lowerMbarrierExpect(KernelLowering &k, Operation &op);
+void lowerMbarrierArrive(KernelLowering &k, Operation &op);
+void lowerMbarrierWait(KernelLowering &k, Operation &op);
+void lowerTma(KernelLowering &k, Operation &op);
+void lowerFenceAsync(KernelLowering &k, Operation &op);
+void lowerStMatrix(KernelLowering &k, Operation &op);
+void lowerUndefined(KernelLowering &k, Operation &op);
+void lowerWgmma(KernelLowering &k, Operation &op);
+void lowerWgmmaWait(KernelLowering &k, Operation &op);
+void lowerExtractTile(KernelLowering &k, Operation &op);
 void lowerReduce(KernelLowering &k, Operation &op);
 void lowerDot(KernelLowering &k, Operation &op);
 
@@ -123,6 +157,12 @@ void lowerDot(KernelLowering &k, Operation &op);
 /// past its end by less than a tile. Factors of 1 and terms of 0 leave no code.
 llvm::Value *mulIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
 llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
+
+/// The i32 stage that a ring position means, of `stages`; `lap` is set to how often the ring went round before, if asked. Positions
+/// are below 2^31.
+llvm::Value *ringSlot(KernelLowering &k, llvm::Value *position, int64_t stages, llvm::Value **lap = nullptr);
+/// Registers `r` and `r + 1` of a 16-bit tile in one i32.
+llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r);
 
 /// A primitive scalar op by its row's LLVM form; null if the row has none for this class of types.
 llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat);

@@ -1,6 +1,8 @@
 // Global memory: load and store.
 #include "Lowering.h"
 
+#include <llvm/IR/InlineAsm.h>
+
 #include <algorithm>
 
 namespace minic::codegen {
@@ -127,6 +129,39 @@ llvm::Type *Access::type() const {
 
 } // namespace
 
+/// The words that an access of this many bytes moves: their number and type.
+static std::pair<unsigned, llvm::Type *> wordsOf(IRBuilder &ir, int64_t bytes) {
+  unsigned bits = bytes >= 4 ? 32 : unsigned(bytes) * 8;
+  return {unsigned(bytes * 8 / bits), ir.getIntNTy(std::max(bits, 16u))};
+}
+
+/// LLVM drops cache hints, so this is assembly text: memory that is read once does not stay in L1, and L2 fetches a longer piece.
+static llvm::Value *streamedLoad(KernelLowering &k, Access &access, const Group &group) {
+  IRBuilder &ir = k.ir;
+  int64_t bytes = access.vec() * dtypeBytes(access.dtype);
+  auto [count, word] = wordsOf(ir, bytes);
+  std::string kind = count == 4 ? "v4.b32" : count == 2 ? "v2.b32" : bytes == 4 ? "b32" : bytes == 2 ? "b16" : "u8";
+  std::string names, constraints;
+  for (unsigned i = 0; i < count; ++i) {
+    names += (i ? ", $" : "$") + std::to_string(i);
+    constraints += bytes >= 4 ? "=r," : "=h,";
+  }
+  std::string text = "ld.global.nc.L1::no_allocate.L2::256B." + kind + (count > 1 ? " {" + names + "}, [$" : " " + names + ", [$") +
+                     std::to_string(count) + "];";
+  llvm::Value *address = access.address(group);
+  llvm::Type *result =
+      count > 1 ? llvm::cast<llvm::Type>(llvm::StructType::get(ir.getContext(), std::vector<llvm::Type *>(count, word))) : word;
+  auto *type = llvm::FunctionType::get(result, {address->getType()}, false);
+  llvm::CallInst *call = ir.CreateCall(llvm::InlineAsm::get(type, text, constraints + "l", /*hasSideEffects=*/true), {address});
+  llvm::Value *all = call;
+  if (count > 1) {
+    all = llvm::PoisonValue::get(llvm::FixedVectorType::get(word, count));
+    for (unsigned i = 0; i < count; ++i)
+      all = ir.CreateInsertElement(all, ir.CreateExtractValue(call, i), uint64_t(i));
+  }
+  return bytes == 1 ? ir.CreateTrunc(all, access.type()) : ir.CreateBitCast(all, access.type());
+}
+
 void lowerLoad(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
   Value *buffer = op.operand(0);
@@ -134,7 +169,7 @@ void lowerLoad(KernelLowering &k, Operation &op) {
   IRBuilder &ir = k.ir;
   const Attribute *fillAttr = op.attr("fill");
   llvm::Constant *fill = fillAttr ? k.number(*fillAttr, type.dtype()) : llvm::Constant::getNullValue(k.elementType(type.dtype()));
-  bool invariant = !k.isStored(buffer);
+  bool invariant = !k.isStored(buffer), stream = invariant && op.attr("cache");
   llvm::MDNode *empty = llvm::MDNode::get(ir.getContext(), {});
 
   Registers result(size_t(type.layout()->numRegs()));
@@ -144,9 +179,15 @@ void lowerLoad(KernelLowering &k, Operation &op) {
     std::vector<size_t> loaded;
     k.guarded(inside, [&] {
       for (const Group *group : bundle) {
-        llvm::LoadInst *load = ir.CreateAlignedLoad(access.type(), access.address(*group), access.align());
-        if (invariant)
-          load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty);
+        llvm::Value *load = nullptr;
+        if (stream) {
+          load = streamedLoad(k, access, *group);
+        } else {
+          llvm::LoadInst *plain = ir.CreateAlignedLoad(access.type(), access.address(*group), access.align());
+          if (invariant)
+            plain->setMetadata(llvm::LLVMContext::MD_invariant_load, empty);
+          load = plain;
+        }
         for (int64_t i = 0; i < access.vec(); ++i) {
           llvm::Value *element = access.vec() == 1 ? load : ir.CreateExtractElement(load, uint64_t(i));
           loaded.push_back(size_t(group->first + i));

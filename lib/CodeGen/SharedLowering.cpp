@@ -1,5 +1,8 @@
-// Shared memory: arrays, stores, loads, and the barrier between them.
+// Shared memory: arrays and their parts, stores, loads, and the barrier between them.
 #include "SharedMemory.h"
+
+#include "minic/IR/Roles.h"
+#include "minic/IR/SharedLayout.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
@@ -8,15 +11,20 @@
 
 namespace minic::codegen {
 
-int64_t smemElements(Type type) {
-  std::vector<int64_t> extents = type.extents(), strides = type.smemStrides();
-  int64_t last = 0;
-  for (size_t axis = 0; axis < extents.size(); ++axis) {
-    if (extents[axis] == 0)
-      return 0;
-    last += (extents[axis] - 1) * strides[axis];
-  }
-  return last + 1;
+/// Each array starts at a multiple of 16 bytes.
+static int64_t roundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+
+SharedBytes sharedBytesOf(Function &kernel) {
+  SharedBytes bytes;
+  walk(kernel.body(), [&](Operation &op) {
+    if (op.is(OpKind::MbarrierInit))
+      bytes.declared += roundUp(8 * op.result()->type().shape()[0].getCoefficient(), 16);
+    if (!op.is(OpKind::AllocShared))
+      return;
+    Type type = op.result()->type();
+    (type.swizzle() ? bytes.dynamic : bytes.declared) += roundUp(sharedBytes(type), type.swizzle() ? swizzleAlignment : 16);
+  });
+  return bytes;
 }
 
 int64_t powerOfTwoIn(int64_t value, int64_t limit) { return value == 0 ? limit : std::min(limit, value & -value); }
@@ -97,9 +105,28 @@ void lowerSharedLoad(KernelLowering &k, Operation &op) {
 
 //===- Arrays, stores, barriers -===//
 
+/// The kernel's part of shared memory that the launch sizes.
+static llvm::GlobalVariable *dynamicShared(KernelLowering &k) {
+  llvm::Module &module = *k.ir.GetInsertBlock()->getModule();
+  std::string name = k.kernel.name + "_dynamic";
+  if (llvm::GlobalVariable *known = module.getNamedGlobal(name))
+    return known;
+  auto *global =
+      new llvm::GlobalVariable(module, llvm::ArrayType::get(k.ir.getInt8Ty(), 0), /*isConstant=*/false,
+                               llvm::GlobalValue::ExternalLinkage, nullptr, name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+  global->setAlignment(llvm::Align(swizzleAlignment));
+  return global;
+}
+
 void lowerAllocShared(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
-  auto *array = llvm::ArrayType::get(k.memoryType(type.dtype()), uint64_t(std::max<int64_t>(smemElements(type), 1)));
+  if (type.swizzle()) {
+    int64_t offset = k.takeDynamic(roundUp(sharedBytes(type), swizzleAlignment));
+    k.set(op.result(), {k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), dynamicShared(k), k.i32(offset))});
+    return;
+  }
+  int64_t elements = stridedElements(type) * type.stages();
+  auto *array = llvm::ArrayType::get(k.memoryType(type.dtype()), uint64_t(std::max<int64_t>(elements, 1)));
   llvm::Module &module = *k.ir.GetInsertBlock()->getModule();
   // Numbered, not named after the value: values are renamed by printing and parsing, and the PTX must not change.
   std::string name = k.kernel.name + "_shared_" + std::to_string(module.global_size());
@@ -149,7 +176,36 @@ void lowerSharedStore(KernelLowering &k, Operation &op) {
 }
 
 void lowerBarrier(KernelLowering &k, Operation &) {
-  k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {k.i32(0)});
+  if (k.role)
+    k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {k.barrierId, k.i32(32 * roleWarps(*k.role))});
+  else
+    k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {k.i32(0)});
+}
+
+//===- Stages and views -===//
+
+llvm::Value *ringSlot(KernelLowering &k, llvm::Value *position, int64_t stages, llvm::Value **lap) {
+  llvm::Value *n = k.ir.CreateTrunc(position, k.ir.getInt32Ty());
+  if (lap)
+    *lap = stages == 1 ? n : k.ir.CreateUDiv(n, k.i32(stages));
+  return stages == 1 ? k.i32(0) : k.ir.CreateURem(n, k.i32(stages));
+}
+
+void lowerStage(KernelLowering &k, Operation &op) {
+  Type type = op.operand(0)->type();
+  llvm::Value *slot = ringSlot(k, k.scalar(op.operand(1)), type.stages());
+  llvm::Value *bytes = mulIndex(k.ir, slot, k.i32(stageBytes(type)));
+  k.set(op.result(), {k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), k.scalar(op.operand(0)), bytes)});
+}
+
+void lowerSharedView(KernelLowering &k, Operation &op) {
+  Type type = op.operand(0)->type();
+  IRBuilder &ir = k.ir;
+  llvm::Value *row = ir.CreateTrunc(k.scalar(op.operand(1)), ir.getInt32Ty());
+  llvm::Value *column = ir.CreateTrunc(k.scalar(op.operand(2)), ir.getInt32Ty());
+  llvm::Value *slab = ir.CreateUDiv(column, k.i32(slabColumns(type)));
+  llvm::Value *bytes = addIndex(ir, mulIndex(ir, row, k.i32(type.swizzle())), mulIndex(ir, slab, k.i32(slabBytes(type))));
+  k.set(op.result(), {ir.CreateInBoundsGEP(ir.getInt8Ty(), k.scalar(op.operand(0)), bytes)});
 }
 
 } // namespace minic::codegen

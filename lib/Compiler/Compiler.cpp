@@ -138,6 +138,7 @@ private:
       step.kind = PlanStep::Kind::Alloc;
       break;
     case OpKind::View:
+    case OpKind::TensorMap: // The kernel's parameter says how it sees the memory.
       step.kind = PlanStep::Kind::View;
       break;
     case OpKind::Copy:

@@ -56,8 +56,6 @@ Type transposedType(const Operation &op);
 Type matmulType(const Operation &op);
 Type reducedType(const Operation &op, unsigned i);
 
-/// The role that the operation stands in, or null.
-Operation *roleOf(const Operation &op);
 /// Threads that run the operation: of the role's instance or of the kernel; 0 if unknown.
 int64_t threadsAround(const Operation &op);
 /// Checks that accumulators in flight which a region carries come back in their own places.

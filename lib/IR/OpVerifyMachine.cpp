@@ -1,6 +1,7 @@
 // Hooks of MachineOps.def.
 #include "OpVerify.h"
 
+#include "minic/IR/Roles.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/IR/Verifier.h"
 
@@ -11,27 +12,17 @@ namespace minic {
 
 //===-- Roles ---------------------------------------------------------------------------------------------------------------===//
 
-Operation *roleOf(const Operation &op) {
-  Operation *owner = op.parentOp();
-  while (owner && !owner->is(OpKind::Role))
-    owner = owner->parentOp();
-  return owner;
-}
-
-static int64_t warpsOf(const Operation &role) { return role.attr("warps") ? role.intAttr("warps") : 0; }
-static int64_t instancesOf(const Operation &role) { return role.attr("instances") ? role.intAttr("instances") : 1; }
-
 int64_t threadsAround(const Operation &op) {
   if (Operation *role = roleOf(op))
-    return warpsOf(*role) * 32;
+    return roleWarps(*role) * 32;
   const Attribute *threads = op.function().attr("threads");
   return threads && threads->asInt() ? *threads->asInt() : 0;
 }
 
 namespace {
 
-/// The limits of setmaxnreg, and the registers of a multiprocessor (PTX ISA, "setmaxnreg").
-constexpr int64_t leastRegs = 24, mostRegs = 256, regFile = 65536;
+/// The limits of setmaxnreg (PTX ISA).
+constexpr int64_t leastRegs = 24, mostRegs = 256;
 
 /// What holds for all roles of a kernel together; asked at the last one.
 void checkRoles(Operation &last, VerifyReporter &reporter) {
@@ -41,7 +32,7 @@ void checkRoles(Operation &last, VerifyReporter &reporter) {
   int64_t threads = threadsAround(last), warps = 0, taken = 0;
   std::string sum;
   for (Operation *role : roles) {
-    int64_t own = warpsOf(*role) * instancesOf(*role);
+    int64_t own = roleWarps(*role) * roleInstances(*role);
     if (role->attr("regs") && warps % 4 != 0) {
       reporter.error(*role, ErrorCode::BadAttribute,
                      "`regs` moves registers of 4 warps together, but this role starts at warp " + std::to_string(warps));
@@ -66,7 +57,7 @@ void checkRoles(Operation &last, VerifyReporter &reporter) {
       reporter.error(*role, ErrorCode::MissingAttribute, "either every role has `regs` or none has").fix = "add `regs`";
       return;
     }
-  int64_t atStart = std::min<int64_t>(regFile / threads / 8 * 8, 248);
+  int64_t atStart = registersAtStart(threads);
   if (taken > atStart * threads)
     reporter
         .error(last, ErrorCode::BadStructure,
@@ -84,7 +75,7 @@ void verifyRole(Operation &op, VerifyReporter &reporter) {
     reporter.error(op, ErrorCode::BadStructure, opText(op) + " stands at the top level of a kernel, not inside another operation");
     return;
   }
-  int64_t warps = warpsOf(op), instances = instancesOf(op);
+  int64_t warps = roleWarps(op), instances = roleInstances(op);
   if (warps < 1 || warps > 32 || instances < 1 || instances > 32)
     return bad("has from 1 to 32 warps and instances, not " + std::to_string(warps) + " and " + std::to_string(instances));
   if (op.attr("regs")) {
@@ -114,9 +105,8 @@ void verifyRole(Operation &op, VerifyReporter &reporter) {
 
 void verifyBarrier(Operation &op, VerifyReporter &reporter) {
   // 15 named barriers, one for each instance of a role (PTX ISA, "barrier").
-  int64_t instances = 0;
-  for (Operation *role = roleOf(op); role && role->is(OpKind::Role); role = role->prev())
-    instances += instancesOf(*role);
+  const Operation *role = roleOf(op);
+  int64_t instances = role ? firstInstance(*role) + roleInstances(*role) : 0;
   if (instances > 15)
     reporter.error(op, ErrorCode::BadStructure,
                    opText(op) + " in a role: there are 15 barriers for the instances of roles, not " + std::to_string(instances));

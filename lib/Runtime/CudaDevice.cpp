@@ -2,6 +2,7 @@
 
 #include "DriverApi.h"
 #include "ModuleCache.h"
+#include "TensorMaps.h"
 
 #include <algorithm>
 #include <cassert>
@@ -20,10 +21,11 @@ constexpr int64_t maxGrid = INT32_MAX, maxThreads = 1024;
 } // namespace
 
 struct CudaDevice::Impl {
-  explicit Impl(DriverApi driver) : api(driver), modules(api) {}
+  explicit Impl(DriverApi driver) : api(driver), modules(api), tensorMaps(api) {}
 
   DriverApi api;
   ModuleCache modules;
+  TensorMaps tensorMaps;
   CuDevice device = 0;
   CuContext context = nullptr; ///< Null until retained.
   CuStream stream = nullptr;
@@ -47,6 +49,20 @@ struct CudaDevice::Impl {
       lost = error;
     }
     return error;
+  }
+
+  /// The tensor map that parameter `i` asks for.
+  Expected<const EncodedMap *> findMap(const KernelCode &kernel, size_t i, CuPointer address, const DimBindings &dims) {
+    const TensorMapSpec &spec = *kernel.params[i].map;
+    std::vector<int64_t> shape;
+    for (const DimExpr &size : spec.shape) {
+      auto value = size.evaluate(dims);
+      if (!value)
+        return Diagnostic{.code = ErrorCode::UnboundDim,
+                          .message = "a size of parameter " + std::to_string(i) + " of kernel '" + kernel.name + "' has no value"};
+      shape.push_back(*value);
+    }
+    return tensorMaps.find(spec, shape, address);
   }
 
   void noteLaunch(const std::string &kernel) {
@@ -280,9 +296,9 @@ Expected<void> CudaDevice::launch(const Artifact &artifact, int index, std::span
   auto programs = countPrograms(kernel, grid);
   if (!programs)
     return programs.takeErrors();
-  if (int64_t(buffers.size()) != kernel.numBuffers)
+  if (buffers.size() != kernel.params.size())
     return Diagnostic{.code = ErrorCode::LaunchMismatch,
-                      .message = "kernel '" + kernel.name + "' takes " + std::to_string(kernel.numBuffers) + " buffers, given " +
+                      .message = "kernel '" + kernel.name + "' takes " + std::to_string(kernel.params.size()) + " buffers, given " +
                                  std::to_string(buffers.size())};
   std::vector<DeviceMemory> pointers(buffers.begin(), buffers.end());
   std::vector<int32_t> sizes;
@@ -295,22 +311,32 @@ Expected<void> CudaDevice::launch(const Artifact &artifact, int index, std::span
                      (it == dims.end() ? "has no value" : "is " + std::to_string(it->second) + ", expected 0 to 2147483647")};
     sizes.push_back(int32_t(it->second));
   }
-  std::vector<void *> parameters;
-  for (DeviceMemory &pointer : pointers)
-    parameters.push_back(&pointer);
-  for (int32_t &size : sizes)
-    parameters.push_back(&size);
 
   Scope scope(*impl);
   if (!scope)
     return scope.takeErrors();
+  std::vector<EncodedMap> maps(pointers.size());
+  std::vector<void *> parameters;
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    parameters.push_back(&pointers[i]);
+    if (!kernel.params[i].map || *programs == 0)
+      continue;
+    auto map = impl->findMap(kernel, i, pointers[i], dims);
+    if (!map)
+      return map.takeErrors();
+    maps[i] = **map;
+    parameters.back() = &maps[i];
+  }
+  for (int32_t &size : sizes)
+    parameters.push_back(&size);
+
   auto function = impl->modules.find(kernel);
   if (!function)
     return function.takeErrors();
   if (*programs == 0)
     return {};
-  CuResult result = impl->api.cuLaunchKernel(*function, unsigned(*programs), 1, 1, unsigned(kernel.threads), 1, 1, 0, impl->stream,
-                                             parameters.data(), nullptr);
+  CuResult result = impl->api.cuLaunchKernel(*function, unsigned(*programs), 1, 1, unsigned(kernel.threads), 1, 1,
+                                             unsigned(kernel.dynamicSharedBytes), impl->stream, parameters.data(), nullptr);
   if (result != success)
     return impl->fail(result, "cannot launch kernel '" + kernel.name + "' on " + std::to_string(*programs) + " CTAs of " +
                                   std::to_string(kernel.threads) + " threads");

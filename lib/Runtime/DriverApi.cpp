@@ -33,6 +33,7 @@ static const char *resolve(DriverApi &api, void *handle) {
   api.name = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, #name));                                                       \
   if (!api.name)                                                                                                                   \
     return #name;
+#define MINIC_CUDA_OPTIONAL(name, parameters) api.name = reinterpret_cast<CuResult(*) parameters>(dlsym(handle, #name));
 #include "DriverApi.def"
 #undef MINIC_CUDA
   return nullptr;

@@ -66,6 +66,15 @@ Expected<ModuleCache::Loaded> ModuleCache::load(const KernelCode &kernel) {
     api.cuModuleUnload(fresh.module);
     return api.error(result, "the PTX of kernel '" + kernel.name + "' has no entry of that name");
   }
+  constexpr int maxDynamicShared = 8; // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (kernel.dynamicSharedBytes) {
+    result = api.cuFuncSetAttribute(fresh.function, maxDynamicShared, int(kernel.dynamicSharedBytes));
+    if (result != success) {
+      api.cuModuleUnload(fresh.module);
+      return api.error(result, "kernel '" + kernel.name + "' needs " + std::to_string(kernel.dynamicSharedBytes) +
+                                   " bytes of shared memory, more than the device has");
+    }
+  }
   return fresh;
 }
 

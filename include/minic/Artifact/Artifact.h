@@ -4,6 +4,7 @@
 #include "minic/Support/DType.h"
 #include "minic/Support/DimExpr.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,15 +17,30 @@ struct TensorSpec {
   std::vector<DimExpr> shape;
 };
 
-/// One kernel's code and what a launch must give it. Its arguments are one device pointer per buffer, in order, then one i32 per
-/// name in `dims`, in order.
+/// How TMA sees a buffer: boxes of `box` elements move, their rows swizzled by `swizzle` bytes (0: not). A box that is wider than
+/// the swizzle goes slab by slab, with slabs of the swizzle's width as an axis of their own.
+struct TensorMapSpec {
+  DType dtype = DType::BF16;
+  std::vector<DimExpr> shape;
+  std::vector<int64_t> box;
+  int64_t swizzle = 0;
+};
+
+/// A parameter of a kernel: a device pointer, or a tensor map of the buffer there.
+struct KernelParam {
+  std::optional<TensorMapSpec> map = std::nullopt;
+};
+
+/// One kernel's code and what a launch must give it. Its arguments are one device pointer or 128 bytes of tensor map per entry of
+/// `params`, in order, then one i32 per name in `dims`, in order.
 struct KernelCode {
   std::string name;
   std::string ptx; ///< Empty where the kernel only runs in the interpreter.
-  int64_t numBuffers = 0;
+  std::vector<KernelParam> params;
   std::vector<std::string> dims;
-  int64_t threads = 0;     ///< Per CTA.
-  int64_t sharedBytes = 0; ///< Static shared memory per CTA.
+  int64_t threads = 0;            ///< Per CTA.
+  int64_t sharedBytes = 0;        ///< Static shared memory per CTA.
+  int64_t dynamicSharedBytes = 0; ///< What a launch adds.
 };
 
 /// A buffer of the plan. Slots [0, inputs.size()) are the inputs.

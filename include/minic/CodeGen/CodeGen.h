@@ -14,7 +14,7 @@ namespace minic {
 Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize);
 /// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`. The `.version` is the lowest that the target takes.
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target);
-/// Fills `ptx` (one PTX module per kernel), `threads`, `sharedBytes`, `dims`, `numBuffers` of each machine-level kernel, in module
+/// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
 /// order.
 Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target);
 /// The same without PTX: what the interpreter needs. Works for kernels of any level.

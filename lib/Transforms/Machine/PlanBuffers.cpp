@@ -28,7 +28,7 @@ bool fits(const DimExpr &need, const DimExpr &have) {
 /// The allocation behind a buffer, through views.
 Value *rootOf(Value *buffer) {
   while (Operation *op = buffer->definition()) {
-    if (!op->is(OpKind::View))
+    if (!op->is(OpKind::View) && !op->is(OpKind::TensorMap))
       break;
     buffer = op->operand(0);
   }

@@ -24,7 +24,7 @@ HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) {
 /// y = x + c, where c is the constant [10, 20, 30, 40], through a temporary of 4 elements seen as 2x2 and a copy of x.
 Artifact addConstant() {
   Artifact artifact;
-  artifact.kernels = {{.name = "add", .numBuffers = 3, .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {{.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
   Plan &plan = artifact.plan;
   plan.name = "g";
   plan.inputs = {spec("x", {n})};
@@ -104,7 +104,7 @@ TEST(RunPlan, AllocationFailureSaysForWhat) {
 /// y = f(x), both of shape MxN.
 Artifact unary(std::vector<DimExpr> grid) {
   Artifact artifact;
-  artifact.kernels = {{.name = "neg", .numBuffers = 2, .dims = {"M", "N"}, .threads = 32}};
+  artifact.kernels = {{.name = "neg", .params = std::vector<KernelParam>(2), .dims = {"M", "N"}, .threads = 32}};
   Plan &plan = artifact.plan;
   plan.name = "neg";
   plan.inputs = {spec("x", {m, n})};

@@ -53,7 +53,7 @@ TEST(Kernels, LevelsAboveAreLeftAlone) {
   EXPECT_TRUE(emitKernels(*module, target("sm_90a"))->empty());
   std::vector<KernelCode> described = describeKernels(*module);
   ASSERT_EQ(described.size(), 1u);
-  EXPECT_EQ(described[0].numBuffers, 2);
+  EXPECT_EQ(described[0].params.size(), 2u);
   EXPECT_EQ(described[0].dims, std::vector<std::string>{"M"});
 }
 

@@ -309,7 +309,7 @@ TEST(Kernels, DescribedForTheLaunch) {
   ASSERT_EQ(kernels->size(), 2u);
   const KernelCode &matmul = (*kernels)[0], &rows = (*kernels)[1];
   EXPECT_EQ(matmul.name, "matmul_f32");
-  EXPECT_EQ(matmul.numBuffers, 3);
+  EXPECT_EQ(matmul.params.size(), 3u);
   EXPECT_EQ(matmul.dims, (std::vector<std::string>{"M", "K", "N"}));
   EXPECT_EQ(matmul.threads, 128);
   EXPECT_EQ(matmul.sharedBytes, 2 * 4336);

@@ -31,7 +31,7 @@ const DimExpr n = DimExpr::name("N");
 
 Artifact doubling(std::string ptx, std::string name = "twice") {
   Artifact artifact;
-  artifact.kernels = {{.name = name, .ptx = std::move(ptx), .numBuffers = 2, .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {{.name = name, .ptx = std::move(ptx), .params = std::vector<KernelParam>(2), .dims = {"N"}, .threads = 32}};
   Plan &plan = artifact.plan;
   plan.name = name;
   plan.inputs = {{"x", DType::F32, {n}}};

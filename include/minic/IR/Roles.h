@@ -1,0 +1,21 @@
+// What the columns of `role` mean together.
+#pragma once
+
+#include "minic/IR/IR.h"
+
+namespace minic {
+
+/// The role that the operation stands in, or null.
+Operation *roleOf(const Operation &op);
+int64_t roleWarps(const Operation &role);
+int64_t roleInstances(const Operation &role);
+/// Whether one thread of each instance runs the region.
+bool isOneThread(const Operation &role);
+/// Warps, and instances of roles, before this role in the CTA.
+int64_t firstWarp(const Operation &role);
+int64_t firstInstance(const Operation &role);
+/// Registers of a thread when a CTA of this many threads starts that is to run alone on its multiprocessor: what ptxas gives it if
+/// roles move registers (PTX ISA, "setmaxnreg").
+int64_t registersAtStart(int64_t threads);
+
+} // namespace minic

@@ -1,0 +1,138 @@
+// Mbarriers, TMA, and the fence between the two ways to shared memory.
+#include "Lowering.h"
+
+#include "minic/IR/SharedLayout.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+namespace minic::codegen {
+
+namespace nvvm = llvm::Intrinsic;
+
+//===- Mbarriers -===//
+
+void lowerMbarrierInit(KernelLowering &k, Operation &op) {
+  IRBuilder &ir = k.ir;
+  int64_t count = op.result()->type().shape()[0].getCoefficient();
+  auto *array = llvm::ArrayType::get(ir.getInt64Ty(), uint64_t(count));
+  llvm::Module &module = *ir.GetInsertBlock()->getModule();
+  std::string name = k.kernel.name + "_mbarrier_" + std::to_string(module.global_size());
+  auto *global = new llvm::GlobalVariable(module, array, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
+                                          llvm::PoisonValue::get(array), name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
+  global->setAlignment(llvm::Align(16));
+  k.guarded(k.isFirstThread(), [&] {
+    for (int64_t i = 0; i < count; ++i)
+      ir.CreateIntrinsic(nvvm::nvvm_mbarrier_init_shared,
+                         {ir.CreateConstInBoundsGEP2_32(array, global, 0, unsigned(i)), k.i32(op.intAttr("count"))});
+    ir.CreateIntrinsic(nvvm::nvvm_fence_mbarrier_init_release_cluster, {});
+  });
+  k.set(op.result(), {global});
+}
+
+/// The mbarrier that operand `i` means at the position that follows it.
+static llvm::Value *mbarrierAt(KernelLowering &k, Operation &op, unsigned i, llvm::Value **lap = nullptr) {
+  int64_t count = op.operand(i)->type().shape()[0].getCoefficient();
+  llvm::Value *slot = ringSlot(k, k.scalar(op.operand(i + 1)), count, lap);
+  return k.ir.CreateInBoundsGEP(k.ir.getInt64Ty(), k.scalar(op.operand(i)), slot);
+}
+
+void lowerMbarrierExpect(KernelLowering &k, Operation &op) {
+  llvm::Value *mbarrier = mbarrierAt(k, op, 0);
+  k.guarded(k.isFirstThread(), [&] {
+    k.ir.CreateIntrinsic(nvvm::nvvm_mbarrier_arrive_expect_tx_scope_cta_space_cta, {mbarrier, k.i32(op.intAttr("bytes"))});
+  });
+}
+
+void lowerMbarrierArrive(KernelLowering &k, Operation &op) {
+  llvm::Value *mbarrier = mbarrierAt(k, op, 0);
+  llvm::Value *when = op.numOperands() > 2 ? k.scalar(op.operand(2)) : nullptr;
+  // One lane for its warp; where one thread is active, there is no other.
+  llvm::Value *leader = k.isFirstThread() ? k.ir.CreateICmpEQ(k.lane(), k.i32(0)) : nullptr;
+  k.guarded(k.both(when, leader), [&] { k.ir.CreateIntrinsic(nvvm::nvvm_mbarrier_arrive_shared, {mbarrier}); });
+}
+
+void lowerMbarrierWait(KernelLowering &k, Operation &op) {
+  IRBuilder &ir = k.ir;
+  llvm::Value *lap = nullptr, *mbarrier = mbarrierAt(k, op, 0, &lap);
+  llvm::Value *parity = ir.CreateAnd(lap, uint64_t(1));
+  // Before its first phase an mbarrier tests as if one of parity 1 had completed: nothing waits for a lap before the first.
+  if (op.wordAttr("lap") == "previous")
+    parity = ir.CreateXor(parity, uint64_t(1));
+  llvm::BasicBlock *spin = k.newBlock("spin"), *done = k.newBlock("done");
+  ir.CreateBr(spin);
+  ir.SetInsertPoint(spin);
+  llvm::Value *ready = ir.CreateIntrinsic(nvvm::nvvm_mbarrier_try_wait_parity_scope_cta_space_cta, {mbarrier, parity});
+  ir.CreateCondBr(ready, done, spin);
+  ir.SetInsertPoint(done);
+}
+
+//===- TMA -===//
+
+/// TMA's coordinates: the last axis first, and where the box is wider than the swizzle, slabs as the last one.
+static std::vector<llvm::Value *> coordinates(KernelLowering &k, Operation &op, Type map, unsigned first) {
+  IRBuilder &ir = k.ir;
+  std::vector<llvm::Value *> result;
+  for (unsigned axis = unsigned(map.rank()); axis-- > 0;)
+    result.push_back(ir.CreateTrunc(k.scalar(op.operand(first + axis)), ir.getInt32Ty()));
+  int64_t columns = map.swizzle() ? map.swizzle() / dtypeBytes(map.dtype()) : 0;
+  if (columns && map.box().back() > columns) {
+    result.push_back(ir.CreateUDiv(result[0], k.i32(columns)));
+    result[0] = k.i32(0);
+  }
+  return result;
+}
+
+static void lowerTmaLoad(KernelLowering &k, Operation &op) {
+  static constexpr llvm::Intrinsic::ID byRank[] = {
+      nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_1d, nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_2d,
+      nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_3d, nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_4d,
+      nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_5d};
+  IRBuilder &ir = k.ir;
+  llvm::Value *mbarrier = mbarrierAt(k, op, 2);
+  std::vector<llvm::Value *> at = coordinates(k, op, op.operand(0)->type(), 4);
+  // A CTA's own address is one in its cluster as well; a cast would go through generic addresses.
+  llvm::Value *memory = ir.CreateIntToPtr(ir.CreatePtrToInt(k.scalar(op.operand(1)), ir.getInt64Ty()), ir.getPtrTy(7));
+  std::vector<llvm::Value *> operands = {memory, mbarrier, k.scalar(op.operand(0))};
+  operands.insert(operands.end(), at.begin(), at.end());
+  // No multicast, no cache hint, one CTA.
+  operands.insert(operands.end(), {ir.getInt16(0), ir.getInt64(0), ir.getFalse(), ir.getFalse(), ir.getInt32(0)});
+  k.guarded(k.isFirstThread(), [&] { ir.CreateIntrinsic(byRank[at.size() - 1], operands); });
+}
+
+static void lowerTmaStore(KernelLowering &k, Operation &op) {
+  static constexpr llvm::Intrinsic::ID byRank[] = {
+      nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_1d, nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_2d,
+      nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_3d, nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_4d,
+      nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_5d};
+  IRBuilder &ir = k.ir;
+  std::vector<llvm::Value *> at = coordinates(k, op, op.operand(1)->type(), 2);
+  std::vector<llvm::Value *> operands = {k.scalar(op.operand(0)), k.scalar(op.operand(1))};
+  operands.insert(operands.end(), at.begin(), at.end());
+  operands.insert(operands.end(), {ir.getInt64(0), ir.getFalse()});
+  k.guarded(k.isFirstThread(), [&] {
+    ir.CreateIntrinsic(byRank[at.size() - 1], operands);
+    ir.CreateIntrinsic(nvvm::nvvm_cp_async_bulk_commit_group, {});
+  });
+}
+
+void lowerTma(KernelLowering &k, Operation &op) {
+  switch (op.kind()) {
+  case OpKind::TmaLoad:
+    return lowerTmaLoad(k, op);
+  case OpKind::TmaStore:
+    return lowerTmaStore(k, op);
+  case OpKind::TmaStoreWait:
+    return k.guarded(k.isFirstThread(),
+                     [&] { k.ir.CreateIntrinsic(nvvm::nvvm_cp_async_bulk_wait_group_read, {k.i32(op.intAttr("pending"))}); });
+  default:
+    return k.guarded(k.isFirstThread(), [&] {
+      llvm::Value *map = k.scalar(op.operand(0));
+      k.ir.CreateIntrinsic(nvvm::nvvm_prefetch_tensormap, {map->getType()}, {map});
+    });
+  }
+}
+
+void lowerFenceAsync(KernelLowering &k, Operation &) { k.ir.CreateIntrinsic(nvvm::nvvm_fence_proxy_async_shared_cta, {}); }
+
+} // namespace minic::codegen

@@ -1,0 +1,247 @@
+// The tensor cores: wgmma, its waits, and the moves of tiles that lie as wgmma leaves them.
+//
+// LLVM has no intrinsic for wgmma.mma_async, so each op is one piece of assembly text. What keeps ptxas from serializing it: the
+// fence, the products and the commit stand in one piece; accumulators go in and out in their own places ("0", "1", ...); and
+// whatever must stay behind a wait goes through the wait.
+#include "Lowering.h"
+
+#include "minic/IR/SharedLayout.h"
+
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace minic::codegen {
+
+namespace {
+
+/// A call of assembly text whose results are values with the constraint and type of each.
+class AsmCall {
+public:
+  explicit AsmCall(IRBuilder &ir) : ir(ir) {}
+
+  void addResult(llvm::Type *type, const char *constraint) {
+    resultTypes.push_back(type);
+    resultConstraints += (resultConstraints.empty() ? "=" : ",=") + std::string(constraint);
+  }
+  /// Its number in the text is numResults + the operands before it.
+  void addOperand(llvm::Value *value, const std::string &constraint) {
+    operands.push_back(value);
+    operandTypes.push_back(value->getType());
+    operandConstraints += "," + constraint;
+  }
+  size_t numResults() const { return resultTypes.size(); }
+  size_t nextNumber() const { return resultTypes.size() + operands.size(); }
+
+  Registers emit(const std::string &text) {
+    llvm::Type *result = llvm::StructType::get(ir.getContext(), resultTypes);
+    auto *type = llvm::FunctionType::get(result, operandTypes, false);
+    auto *code = llvm::InlineAsm::get(type, text, resultConstraints + operandConstraints, /*hasSideEffects=*/true);
+    llvm::CallInst *call = ir.CreateCall(code, operands);
+    call->setConvergent();
+    Registers values;
+    for (unsigned i = 0; i < resultTypes.size(); ++i)
+      values.push_back(ir.CreateExtractValue(call, i));
+    return values;
+  }
+
+private:
+  IRBuilder &ir;
+  std::vector<llvm::Type *> resultTypes, operandTypes;
+  std::vector<llvm::Value *> operands;
+  std::string resultConstraints, operandConstraints;
+};
+
+/// The 64-bit word that describes swizzled memory to wgmma (PTX ISA, "Matrix Descriptor Format"): address, leading and stride byte
+/// offsets in units of 16 bytes, and the swizzle (1: 128 bytes) from bit 62 on.
+llvm::Value *descriptor(KernelLowering &k, llvm::Value *memory, int64_t leadingBytes) {
+  constexpr int64_t strideBytes = 1024; // Eight rows of 128 bytes.
+  IRBuilder &ir = k.ir;
+  llvm::Value *address = ir.CreatePtrToInt(memory, ir.getInt32Ty());
+  llvm::Value *low = ir.CreateAnd(ir.CreateLShr(address, uint64_t(4)), uint64_t(0x3fff));
+  uint64_t high = uint64_t(1) << 62 | uint64_t(strideBytes >> 4) << 32 | uint64_t(leadingBytes >> 4) << 16;
+  return ir.CreateOr(ir.CreateZExt(low, ir.getInt64Ty()), ir.getInt64(high), "", /*IsDisjoint=*/true);
+}
+
+llvm::Value *advanced(KernelLowering &k, llvm::Value *descriptor, int64_t bytes) {
+  return bytes ? k.ir.CreateAdd(descriptor, k.ir.getInt64(uint64_t(bytes >> 4))) : descriptor;
+}
+
+constexpr int64_t stepK = 16;
+
+/// Memory with rows of K (a, and b if nt): 16 elements of K are 32 bytes of a row; slabs follow each other along K.
+std::vector<llvm::Value *> descriptorsAlongRows(KernelLowering &k, Value *memory, int64_t depth) {
+  Type type = memory->type();
+  llvm::Value *first = descriptor(k, k.scalar(memory), 16); // One slab at a time, so the leading offset does not count.
+  std::vector<llvm::Value *> result;
+  for (int64_t at = 0; at < depth; at += stepK)
+    result.push_back(
+        advanced(k, first, at / slabColumns(type) * slabBytes(type) + at % slabColumns(type) * dtypeBytes(type.dtype())));
+  return result;
+}
+
+/// Memory with rows of N (b if nn): 16 elements of K are 16 rows; the leading offset leads from slab to slab.
+std::vector<llvm::Value *> descriptorsAcrossRows(KernelLowering &k, Value *memory, int64_t depth) {
+  Type type = memory->type();
+  llvm::Value *first = descriptor(k, k.scalar(memory), slabBytes(type));
+  std::vector<llvm::Value *> result;
+  for (int64_t at = 0; at < depth; at += stepK)
+    result.push_back(advanced(k, first, at * type.swizzle()));
+  return result;
+}
+
+std::string numbered(size_t first, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text;
+}
+
+} // namespace
+
+llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r) {
+  IRBuilder &ir = k.ir;
+  auto *pair = llvm::FixedVectorType::get(registers[r]->getType(), 2);
+  llvm::Value *value = ir.CreateInsertElement(llvm::PoisonValue::get(pair), registers[r], uint64_t(0));
+  return ir.CreateBitCast(ir.CreateInsertElement(value, registers[r + 1], uint64_t(1)), ir.getInt32Ty());
+}
+
+void lowerUndefined(KernelLowering &k, Operation &op) {
+  // As zeros ptxas would write them for every tile, though the first product does not read them.
+  Type type = op.result()->type();
+  k.set(op.result(), Registers(size_t(type.layout()->numRegs()), llvm::PoisonValue::get(k.elementType(type.dtype()))));
+}
+
+void lowerWgmma(KernelLowering &k, Operation &op) {
+  Type result = op.result()->type(), a = op.operand(0)->type();
+  bool transposed = op.wordAttr("form") == "nt", inRegisters = a.isTile();
+  int64_t n = result.extents()[1], depth = a.extents()[1];
+  size_t count = size_t(result.layout()->numRegs());
+  std::string type(dtypeName(a.dtype()));
+
+  AsmCall call(k.ir);
+  for (size_t i = 0; i < count; ++i)
+    call.addResult(k.ir.getFloatTy(), "f");
+  auto bs = transposed ? descriptorsAlongRows(k, op.operand(1), depth) : descriptorsAcrossRows(k, op.operand(1), depth);
+  auto as = inRegisters ? std::vector<llvm::Value *>() : descriptorsAlongRows(k, op.operand(0), depth);
+
+  // The predicate says whether the first product adds to the accumulators; the others always do.
+  std::string products;
+  for (size_t step = 0; step < bs.size(); ++step) {
+    std::string left;
+    size_t number = call.nextNumber();
+    if (inRegisters) {
+      for (size_t pair = 0; pair < 4; ++pair)
+        call.addOperand(packPair(k, k.get(op.operand(0)), 8 * step + 2 * pair), "r");
+      left = "{" + numbered(number, 4) + "}";
+    } else {
+      call.addOperand(as[step], "l");
+      left = "$" + std::to_string(number);
+    }
+    std::string right = "$" + std::to_string(call.nextNumber());
+    call.addOperand(bs[step], "l");
+    products += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16.f32." + type + "." + type + " {" +
+                numbered(0, count) + "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") + ", 1, 1" +
+                (inRegisters ? "" : ", 0") + (transposed ? ", 0; " : ", 1; ");
+  }
+  std::string predicate = "$" + std::to_string(call.nextNumber());
+  llvm::Value *accumulate = op.numOperands() > 3 ? k.scalar(op.operand(3)) : k.ir.getInt1(op.numOperands() > 2);
+  call.addOperand(k.ir.CreateZExt(accumulate, k.ir.getInt32Ty()), "r");
+  if (op.numOperands() > 2)
+    for (size_t i = 0; i < count; ++i)
+      call.addOperand(k.get(op.operand(2))[i], std::to_string(i));
+  k.set(op.result(), call.emit("{ .reg .pred p; setp.ne.b32 p, " + predicate + ", 0; wgmma.fence.sync.aligned; " + products +
+                               "wgmma.commit_group.sync.aligned; }"));
+}
+
+/// The constraint letter of a register, and the type in which it goes through assembly.
+static std::pair<const char *, llvm::Type *> asmForm(IRBuilder &ir, llvm::Type *type) {
+  if (type->isFloatTy())
+    return {"f", type};
+  if (type->isDoubleTy())
+    return {"d", type};
+  unsigned bits = type->getPrimitiveSizeInBits();
+  return bits == 64   ? std::pair("l", type)
+         : bits == 32 ? std::pair("r", type)
+                      : std::pair("h", llvm::cast<llvm::Type>(ir.getInt16Ty()));
+}
+
+void lowerWgmmaWait(KernelLowering &k, Operation &op) {
+  IRBuilder &ir = k.ir;
+  AsmCall call(ir);
+  Registers all;
+  for (Value *operand : op.operands())
+    all.insert(all.end(), k.get(operand).begin(), k.get(operand).end());
+  for (llvm::Value *value : all) {
+    auto [constraint, type] = asmForm(ir, value->getType());
+    call.addResult(type, constraint);
+  }
+  auto fitted = [&](llvm::Value *value, llvm::Type *type) {
+    unsigned bits = value->getType()->getPrimitiveSizeInBits();
+    return bits == 1 ? type->isIntegerTy(1) ? ir.CreateTrunc(value, type) : ir.CreateZExt(value, type)
+                     : ir.CreateBitCast(value, type);
+  };
+  for (size_t i = 0; i < all.size(); ++i)
+    call.addOperand(fitted(all[i], asmForm(ir, all[i]->getType()).second), std::to_string(i));
+  Registers done = call.emit("wgmma.wait_group.sync.aligned " + std::to_string(op.intAttr("pending")) + ";");
+  size_t next = 0;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    Registers own;
+    for (llvm::Value *before : k.get(op.operand(i))) {
+      llvm::Value *value = done[next++];
+      bool isBool = before->getType()->isIntegerTy(1);
+      own.push_back(isBool ? ir.CreateTrunc(value, before->getType()) : ir.CreateBitCast(value, before->getType()));
+    }
+    k.set(op.result(i), std::move(own));
+  }
+}
+
+void lowerStMatrix(KernelLowering &k, Operation &op) {
+  // Lane i gives the address of row i mod 8 of matrix i div 8; the four matrices are 16 rows by 16 columns.
+  IRBuilder &ir = k.ir;
+  Type type = op.operand(1)->type();
+  const Registers &registers = k.get(op.operand(0));
+  llvm::Value *row = k.setup.CreateAnd(k.lane(), uint64_t(15)), *half = k.setup.CreateLShr(k.lane(), uint64_t(4));
+  llvm::Value *line = k.setup.CreateAdd(row, k.setup.CreateShl(k.warp(), uint64_t(4)));
+  llvm::Value *base = k.setup.CreateShl(line, uint64_t(7)), *pattern = k.setup.CreateAnd(k.lane(), uint64_t(7));
+  int64_t perSlab = slabColumns(type) / 16;
+  for (int64_t q = 0; q < type.extents()[1] / 16; ++q) {
+    llvm::Value *chunk = k.setup.CreateXor(k.setup.CreateOr(half, uint64_t(2 * (q % perSlab))), pattern);
+    llvm::Value *offset = k.setup.CreateAdd(base, k.setup.CreateShl(chunk, uint64_t(4)));
+    llvm::Value *address = ir.CreateInBoundsGEP(ir.getInt8Ty(), k.scalar(op.operand(1)), offset);
+    address = ir.CreateInBoundsGEP(ir.getInt8Ty(), address, k.i32(q / perSlab * slabBytes(type)));
+    std::vector<llvm::Value *> operands = {address};
+    for (size_t pair = 0; pair < 4; ++pair)
+      operands.push_back(packPair(k, registers, size_t(8 * q) + 2 * pair));
+    ir.CreateIntrinsic(llvm::Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x4_b16, {address->getType()}, operands);
+  }
+}
+
+void lowerExtractTile(KernelLowering &k, Operation &op) {
+  Type from = op.operand(0)->type(), to = op.result()->type();
+  std::vector<int64_t> start;
+  for (unsigned i = 1; i < op.numOperands(); ++i) {
+    auto *index = llvm::dyn_cast<llvm::ConstantInt>(k.scalar(op.operand(i)));
+    int64_t extent = to.extents()[i - 1];
+    if (!index || index->getSExtValue() % extent || index->getSExtValue() < 0 ||
+        index->getSExtValue() + extent > from.extents()[i - 1])
+      return k.fail(
+          op,
+          "needs indices that are constants, or of loops with `unroll = full`, and multiples of the part's extents in the tile");
+    start.push_back(index->getSExtValue());
+  }
+  std::map<std::vector<int64_t>, size_t> registers;
+  for (int64_t r = 0; r < from.layout()->numRegs(); ++r) {
+    std::vector<int64_t> index(start.size(), 0);
+    from.layout()->addRegister(r, index);
+    registers.try_emplace(std::move(index), size_t(r));
+  }
+  Registers result;
+  for (int64_t r = 0; r < to.layout()->numRegs(); ++r) {
+    std::vector<int64_t> index = start;
+    to.layout()->addRegister(r, index);
+    result.push_back(k.get(op.operand(0))[registers.at(index)]);
+  }
+  k.set(op.result(), std::move(result));
+}
+
+} // namespace minic::codegen

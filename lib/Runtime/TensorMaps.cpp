@@ -1,0 +1,78 @@
+#include "TensorMaps.h"
+
+namespace minic::cuda {
+
+namespace {
+
+// CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion.
+int typeNumber(DType type) {
+  switch (type) {
+  case DType::F16:
+    return 6;
+  case DType::F32:
+    return 7;
+  case DType::F64:
+    return 8;
+  case DType::BF16:
+    return 9;
+  case DType::I32:
+    return 3;
+  default:
+    return 0; // Bytes.
+  }
+}
+int swizzleNumber(int64_t bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }
+constexpr int promotion128 = 2;
+
+/// Buffers that come and go would fill the cache.
+constexpr size_t maxMaps = 1024;
+
+} // namespace
+
+Expected<EncodedMap> TensorMaps::encode(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address) const {
+  // The last axis first. A box wider than the swizzle gets its slabs as one more axis, the slowest.
+  uint64_t bytes = uint64_t(dtypeBytes(spec.dtype)), pitch = bytes;
+  std::vector<uint64_t> sizes, strides;
+  std::vector<uint32_t> box;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    sizes.push_back(uint64_t(shape[axis]));
+    box.push_back(uint32_t(spec.box[axis]));
+    pitch *= sizes.back();
+    strides.push_back(pitch);
+  }
+  strides.pop_back();
+  uint64_t slab = uint64_t(spec.swizzle) / bytes;
+  if (slab && box[0] > slab) {
+    sizes.push_back(sizes[0] / slab);
+    box.push_back(uint32_t(box[0] / slab));
+    strides.push_back(slab * bytes);
+    sizes[0] = slab;
+    box[0] = uint32_t(slab);
+  }
+  std::vector<uint32_t> steps(box.size(), 1);
+  EncodedMap map;
+  if (!api.cuTensorMapEncodeTiled)
+    return Diagnostic{.code = ErrorCode::CudaError,
+                      .message = "the CUDA driver cannot encode tensor maps",
+                      .fix = "update the NVIDIA driver (CUDA 12.0 or later)"};
+  CuResult result = api.cuTensorMapEncodeTiled(map.bytes.data(), typeNumber(spec.dtype), unsigned(sizes.size()),
+                                               reinterpret_cast<void *>(address), sizes.data(), strides.data(), box.data(),
+                                               steps.data(), 0, swizzleNumber(spec.swizzle), promotion128, 0);
+  if (result != success)
+    return api.error(result, "cannot encode a tensor map");
+  return map;
+}
+
+Expected<const EncodedMap *> TensorMaps::find(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address) {
+  Key key{address, spec.dtype, spec.swizzle, {shape.begin(), shape.end()}, spec.box};
+  if (auto it = maps.find(key); it != maps.end())
+    return &it->second;
+  auto map = encode(spec, shape, address);
+  if (!map)
+    return map.takeErrors();
+  if (maps.size() == maxMaps)
+    maps.clear();
+  return &maps.emplace(std::move(key), *map).first->second;
+}
+
+} // namespace minic::cuda
