@@ -25,8 +25,8 @@ void lowerMbarrierInit(KernelLowering &k, Operation &op) {
     for (int64_t i = 0; i < count; ++i)
       ir.CreateIntrinsic(nvvm::nvvm_mbarrier_init_shared,
                          {ir.CreateConstInBoundsGEP2_32(array, global, 0, unsigned(i)), k.i32(op.intAttr("count"))});
-    ir.CreateIntrinsic(nvvm::nvvm_fence_mbarrier_init_release_cluster, {});
   });
+  k.hasNewMbarriers = true;
   k.set(op.result(), {global});
 }
 

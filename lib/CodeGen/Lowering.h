@@ -89,6 +89,9 @@ public:
   /// Where shared memory of this many bytes starts in the dynamic part.
   int64_t takeDynamic(int64_t bytes) { return std::exchange(dynamicUsed, dynamicUsed + bytes); }
 
+  /// Mbarriers were set up that no fence has shown to TMA: the barrier that must follow does it, once for all.
+  bool hasNewMbarriers = false;
+
   /// The role whose region is being lowered, or null; its instance in this thread and barrier, i32s.
   Operation *role = nullptr;
   llvm::Value *instance = nullptr, *barrierId = nullptr;

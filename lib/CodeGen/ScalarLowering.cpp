@@ -229,9 +229,34 @@ static llvm::Value *emitElementwise(KernelLowering &k, Operation &op, std::vecto
   return result && isNarrowFloat(to) ? k.ir.CreateFPTrunc(result, k.elementType(to)) : result;
 }
 
+/// f32 to 16 bits in pairs, with a relu on the way where that is the operand: one instruction of PTX for both, which rounds, keeps
+/// NaN and gives +0.0 as the two ops do (PTX ISA, cvt.rn.relu). False where it does not fit.
+static bool lowerReluConvert(KernelLowering &k, Operation &op) {
+  Operation *relu = op.operand(0)->definition();
+  DType to = op.result()->type().dtype();
+  if (!op.is(OpKind::Convert) || !relu || !relu->is(OpKind::Relu) || !isNarrowFloat(to) ||
+      op.operand(0)->type().dtype() != DType::F32)
+    return false;
+  const Registers &from = k.get(relu->operand(0));
+  if (from.size() % 2)
+    return false;
+  namespace I = llvm::Intrinsic;
+  Registers result;
+  for (size_t r = 0; r < from.size(); r += 2) {
+    llvm::Value *pair =
+        k.ir.CreateIntrinsic(to == DType::BF16 ? I::nvvm_ff2bf16x2_rn_relu : I::nvvm_ff2f16x2_rn_relu, {from[r + 1], from[r]});
+    result.push_back(k.ir.CreateExtractElement(pair, uint64_t(0)));
+    result.push_back(k.ir.CreateExtractElement(pair, uint64_t(1)));
+  }
+  k.set(op.result(), std::move(result));
+  return true;
+}
+
 void lowerElementwise(KernelLowering &k, Operation &op) {
   if (op.info().expands)
     return k.fail(op, "reached the code generator unexpanded; run expand-math before");
+  if (lowerReluConvert(k, op))
+    return;
   Registers result;
   std::vector<llvm::Value *> lane(op.numOperands());
   for (size_t r = 0; r < k.get(op.operand(0)).size(); ++r) {

@@ -176,6 +176,8 @@ void lowerSharedStore(KernelLowering &k, Operation &op) {
 }
 
 void lowerBarrier(KernelLowering &k, Operation &) {
+  if (std::exchange(k.hasNewMbarriers, false))
+    k.guarded(k.isFirstThread(), [&] { k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_fence_mbarrier_init_release_cluster, {}); });
   if (k.role)
     k.ir.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_count, {k.barrierId, k.i32(32 * roleWarps(*k.role))});
   else

@@ -221,13 +221,11 @@ void lowerExtractTile(KernelLowering &k, Operation &op) {
   std::vector<int64_t> start;
   for (unsigned i = 1; i < op.numOperands(); ++i) {
     auto *index = llvm::dyn_cast<llvm::ConstantInt>(k.scalar(op.operand(i)));
-    int64_t extent = to.extents()[i - 1];
-    if (!index || index->getSExtValue() % extent || index->getSExtValue() < 0 ||
-        index->getSExtValue() + extent > from.extents()[i - 1])
-      return k.fail(
-          op,
-          "needs indices that are constants, or of loops with `unroll = full`, and multiples of the part's extents in the tile");
-    start.push_back(index->getSExtValue());
+    int64_t extent = to.extents()[i - 1], at = index ? index->getSExtValue() : -1;
+    if (at < 0 || at % extent || at + extent > from.extents()[i - 1])
+      return k.fail(op, "needs indices that are constants, or come from loops with `unroll = full`, and that are multiples of the "
+                        "part's extents inside the tile");
+    start.push_back(at);
   }
   std::map<std::vector<int64_t>, size_t> registers;
   for (int64_t r = 0; r < from.layout()->numRegs(); ++r) {

@@ -239,10 +239,10 @@ static void checkTmaCopy(Operation &op, unsigned map, unsigned memory, unsigned 
   if (op.numOperands() - first != unsigned(mapType.rank())) {
     reporter.error(op, ErrorCode::OperandCount,
                    opText(op) + " needs one index for each axis of the map, " + countText(size_t(mapType.rank()), "index") +
-                       ", not " + std::to_string(op.numOperands() - first));
+                       ", not " + std::to_string(op.numOperands() - 1));
     return;
   }
-  for (unsigned i = first; i < op.numOperands(); ++i)
+  for (unsigned i = 1; i < op.numOperands(); ++i)
     if (!expectIndex(op, i, reporter))
       return;
   std::vector<int64_t> box = mapType.box(), shape = memoryType.extents();
@@ -494,7 +494,7 @@ void verifyExtractTile(Operation &op, VerifyReporter &reporter) {
   Type from = op.operand(0)->type(), to = op.result()->type();
   if (!to.isTile() || to.dtype() != from.dtype() || to.rank() != from.rank()) {
     reporter.error(op, ErrorCode::TypeMismatch,
-                   opText(op) + ": expected a tile of the element type and rank of " + operandText(op, 0) + ", stated " + to.str());
+                   opText(op) + " needs a part of the element type and rank of " + operandText(op, 0) + ", not " + to.str());
     return;
   }
   if (op.numOperands() != unsigned(from.rank()) + 1) {
@@ -531,8 +531,7 @@ void verifyExtractTile(Operation &op, VerifyReporter &reporter) {
   }
   if (!fits)
     reporter.error(op, ErrorCode::BadLayout,
-                   opText(op) + " cannot cut " + to.str() + " out of " + operandText(op, 0) +
-                       ": threads would need elements of others");
+                   opText(op) + ": " + to.str() + " is no part of " + operandText(op, 0) + " whose threads hold the same elements");
 }
 
 } // namespace minic

@@ -43,7 +43,8 @@ enum class AxisRule : uint8_t {
 };
 
 /// What an op does besides giving its results. Motion, cse and dce ask only this.
-enum Effect : uint8_t { Pure = 0, Reads = 1, Writes = 2, Barrier = 4, Convergent = 8 };
+/// `Fresh`: each run gives a result of its own, so that two are never one.
+enum Effect : uint8_t { Pure = 0, Reads = 1, Writes = 2, Barrier = 4, Convergent = 8, Fresh = 16 };
 
 /// What a padded lane of the result holds, given what the operands' padded lanes hold (`mask`, DESIGN: padding proof).
 enum class PaddingRule : uint8_t {

@@ -51,9 +51,8 @@ private:
 
   static bool isMergeable(const Operation &op) {
     const OpInfo &info = op.info();
-    return !info.terminator && op.numResults() > 0 && !(info.effects & (Writes | Barrier | Convergent)) &&
-           (op.numRegions() == 0 || op.is(OpKind::Reduce)) && !op.is(OpKind::AllocShared) && !op.is(OpKind::Alloc) &&
-           !op.is(OpKind::Copy) && !op.is(OpKind::Fusion);
+    return !info.terminator && op.numResults() > 0 && !(info.effects & (Writes | Barrier | Convergent | Fresh)) &&
+           (op.numRegions() == 0 || op.is(OpKind::Reduce));
   }
 
   /// Names values by the order in which they were met: no addresses, so the same in every process.

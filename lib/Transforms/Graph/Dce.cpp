@@ -11,12 +11,11 @@ static bool isDead(const Operation &op) {
   for (Value *result : op.results())
     if (result->hasUses())
       return false;
-  // A loop is as dead as what it holds.
+  // A loop is as dead as what it holds, however deep.
+  bool acts = false;
   for (unsigned r = 0; r < op.numRegions(); ++r)
-    for (Operation &inner : op.region(r))
-      if (inner.info().effects & (Writes | Barrier))
-        return false;
-  return true;
+    walk(op.region(r), [&](Operation &inner) { acts |= (inner.info().effects & (Writes | Barrier)) != 0; });
+  return !acts;
 }
 
 static void sweep(Block &block) {
