@@ -123,6 +123,7 @@ private:
   bool writeShared(const Instr &instr, const Slot &to, const SharedInfo &info, const LaneArray &value, const Stamp *landing);
   /// `async`: an asynchronous read, which keeps the cells until it is retired.
   bool readShared(const Instr &instr, const Slot &from, const SharedInfo &info, AsyncReads *async, LaneArray &result);
+  Diagnostic unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const;
   bool sharedFault(const Instr &instr, const SharedFault &fault, int memory, int64_t cell, const std::string &where);
 
   // What goes on asynchronously.

@@ -48,6 +48,17 @@ bool Agent::sharedView(const Instr &instr) {
   return true;
 }
 
+Diagnostic Agent::unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const {
+  // What the kernel's body does is ordered by a barrier, before threads of a role as among its own.
+  bool byBarrier = earlier.timeline == time.self || earlier.timeline == 0;
+  std::string message = time.isAsync(earlier) ? place + " is written before the mbarrier_wait that covers its tma_load"
+                        : byBarrier           ? "two threads touch " + place + ", one of them writes it, and no barrier is between"
+                                              : "two roles touch " + place + ", one of them writes it, and no mbarrier orders them";
+  Diagnostic error = fault(instr, ErrorCode::SharedRace, std::move(message));
+  error.fix = byBarrier ? "put a `barrier` between the two" : "wait on an mbarrier that the other arrives at";
+  return error;
+}
+
 bool Agent::sharedFault(const Instr &instr, const SharedFault &found, int memory, int64_t cell, const std::string &where) {
   std::string place = "shared memory at " + where;
   const Operation *earlier = kernel.instrs[found.earlier.op]->op;
@@ -58,7 +69,7 @@ bool Agent::sharedFault(const Instr &instr, const SharedFault &found, int memory
   case SharedFault::Undefined:
     return fail(instr, ErrorCode::UndefinedRead, place + " is read, and nothing has written it");
   case SharedFault::NotLanded:
-    error = fault(instr, ErrorCode::UndefinedRead, place + " is used before the mbarrier_wait that covers its tma_load");
+    error = fault(instr, ErrorCode::UndefinedRead, place + " is read before the mbarrier_wait that covers its tma_load");
     error.fix = "put an `mbarrier_wait` for the tma_load's phase before";
     break;
   case SharedFault::Unfenced:
@@ -74,12 +85,7 @@ bool Agent::sharedFault(const Instr &instr, const SharedFault &found, int memory
     error.fix = earlier->is(OpKind::Wgmma) ? "wait with `wgmma_wait` before" : "wait with `tma_store_wait` before";
     break;
   case SharedFault::Race:
-    // The body's accesses are ordered before those of roles by a barrier, as threads of one agent are.
-    bool byBarrier = found.earlier.timeline == time.self || found.earlier.timeline == 0;
-    error = fault(instr, ErrorCode::SharedRace,
-                  (byBarrier ? "two threads touch " : "two roles touch ") + place + ", one of them writes it, and " +
-                      (byBarrier ? "no barrier is between" : "no mbarrier orders them"));
-    error.fix = byBarrier ? "put a `barrier` between the two" : "wait on an mbarrier that the other arrives at";
+    error = unordered(instr, found.earlier, place);
     break;
   }
   return report(

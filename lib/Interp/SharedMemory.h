@@ -69,7 +69,7 @@ struct SharedFault {
   enum Kind : uint8_t {
     None,
     Undefined, ///< Nothing wrote what is read.
-    NotLanded, ///< A tma_load wrote it, and no wait covers that.
+    NotLanded, ///< A tma_load wrote what is read, and no wait covers that.
     Race,      ///< The two are not ordered.
     Unfenced,  ///< Stores wrote it, and the asynchronous reader may not see that.
     InFlight,  ///< A wgmma or tma_store is still reading what is written.
@@ -114,7 +114,7 @@ public:
     if (cell.readers)
       return {SharedFault::InFlight};
     if (!time.isPast(cell.written, thread))
-      return {time.isAsync(cell.written) ? SharedFault::NotLanded : SharedFault::Race, cell.written};
+      return {SharedFault::Race, cell.written};
     for (size_t agent = 0; agent < reads.size(); ++agent)
       if (!reads[agent].empty()) {
         const ReadMark &mark = reads[agent][size_t(at)];
