@@ -45,12 +45,9 @@ std::string Agent::indexText(std::span<const int64_t> shape, int64_t offset) {
 
 //===- Control -===//
 
-Agent::Agent(Cta &cta, uint16_t number)
-    : cta(cta), launch(cta.launch), kernel(cta.kernel), time{.self = number, .agents = uint16_t(cta.kernel.agents)} {}
+Agent::Agent(Cta &cta, uint16_t number) : cta(cta), launch(cta.launch), kernel(cta.kernel), time(number, cta.kernel.agents) {}
 
 void Agent::start(const Body &body) {
-  time.now = 1;
-  time.fenced = 0;
   blocked = false;
   wgmmas.clear();
   tmaStores.clear();
@@ -60,7 +57,7 @@ void Agent::start(const Body &body) {
 
 void Agent::startKernel() {
   slots.assign(kernel.slotTypes.size(), {});
-  time.known.assign(2 * kernel.agents + kernel.mbarriers, 0);
+  time.start(Clock(2 * kernel.agents + kernel.mbarriers, 0));
   const Attribute *threads = kernel.function->attr("threads");
   warps = threads && threads->asInt() ? *threads->asInt() / 32 : 1;
   start(kernel.body);
@@ -74,7 +71,7 @@ void Agent::startRole(const Instr &role, int64_t which, const Agent &outer) {
   oneThread = info.oneThread;
   firstThread = int32_t((info.firstWarp + which * warps) * 32);
   slots = outer.slots;
-  time.known = outer.time.known;
+  time.start(outer.time.knowledge());
   start(*info.body);
 }
 

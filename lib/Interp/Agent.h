@@ -53,8 +53,7 @@ private:
   struct AsyncReads {
     const Instr *instr;
     struct Cell {
-      int memory;
-      int64_t cell;
+      int32_t memory, cell;
     };
     std::vector<Cell> cells;
   };

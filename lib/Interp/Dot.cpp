@@ -124,8 +124,10 @@ bool Agent::packShared(const Instr &instr, unsigned which, const DotOperand &ope
   const Slot &slot = slots[size_t(instr.in[which])];
   SharedMemory &memory = cta.memory(slot.memory);
   DType dtype = instr.op->operand(which)->type().dtype();
-  int64_t bytes = dtypeBytes(dtype), position = 0, badAt = -1;
-  packed.reserve(size_t(info.contracted * operand.outer));
+  int64_t bytes = dtypeBytes(dtype), position = 0, badAt = 0;
+  packed.resize(size_t(info.contracted * operand.outer));
+  T *next = packed.data();
+  Observer who = time.observer();
   SharedFault bad;
   forEachOffset(operand.loop, operand.stride, [&](int64_t offset) {
     if (bad)
@@ -135,12 +137,14 @@ bool Agent::packShared(const Instr &instr, unsigned which, const DotOperand &ope
     reader = reader < 0 ? reader : firstThread + reader;
     if (++position == operand.outer)
       position = 0;
-    bad = info.async ? memory.checkRead(cell, time, reader, true) : memory.read(cell, time, reader, instr.ordinal);
-    if (bad)
+    SharedFault found = info.async ? memory.checkRead(cell, who, reader, true) : memory.read(cell, who, reader, instr.ordinal);
+    if (found) {
+      bad = found;
       badAt = offset;
-    else if (info.async)
+    } else if (info.async) {
       hold(wgmmas.back(), slot.memory, cell);
-    packed.push_back(elementAs<T>(memory.data() + cell * bytes, dtype));
+    }
+    *next++ = elementAs<T>(memory.data() + cell * bytes, dtype);
   });
   if (!bad)
     return true;

@@ -7,10 +7,10 @@ namespace minic::interp {
 
 bool Agent::mbarrierInit(const Instr &instr) {
   const MbarrierInfo &info = std::get<MbarrierInfo>(instr.info);
-  Clock nothing(time.known.size(), 0);
+  Clock nothing(time.knowledge().size(), 0);
   for (int64_t i = 0; i < info.mbarriers; ++i)
     cta.mbarriers[info.first + size_t(i)] = {
-        .count = info.count, .init = time.stamp(firstThread, instr.ordinal), .gathering = nothing, .passed = nothing};
+        .count = info.count, .init = time.observer().stamp(firstThread, instr.ordinal), .gathering = nothing, .passed = nothing};
   slots[size_t(instr.out[0])].memory = int(info.first);
   return true;
 }
@@ -20,7 +20,7 @@ Mbarrier *Agent::mbarrierAt(const Instr &instr, unsigned which, int32_t thread, 
   if (!position(instr, instr.in[which + 1], stages, at))
     return nullptr;
   Mbarrier &mbarrier = cta.mbarriers[size_t(slots[size_t(instr.in[which])].memory + at.number)];
-  if (time.isPast(mbarrier.init, thread))
+  if (time.observer().isPast(mbarrier.init, thread))
     return &mbarrier;
   const Operation *init = kernel.instrs[mbarrier.init.op]->op;
   Diagnostic error = fault(instr, ErrorCode::SharedRace,
@@ -73,7 +73,7 @@ Agent::Outcome Agent::mbarrierWait(const Instr &instr) {
   int64_t phase = at.lap - (instr.op->wordAttr("lap") == "previous"), completed = mbarrier->completed;
   bool passes = (completed & 1) != (phase & 1);
   if (completed == phase + 1) {
-    join(time.known, mbarrier->passed);
+    time.acquire(mbarrier->passed);
     return Outcome::Next;
   }
   if (!passes && completed < phase + 1)

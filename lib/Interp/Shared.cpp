@@ -50,10 +50,10 @@ bool Agent::sharedView(const Instr &instr) {
 
 Diagnostic Agent::unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const {
   // What the kernel's body does is ordered by a barrier, before threads of a role as among its own.
-  bool byBarrier = earlier.timeline == time.self || earlier.timeline == 0;
-  std::string message = time.isAsync(earlier) ? place + " is written before the mbarrier_wait that covers its tma_load"
-                        : byBarrier           ? "two threads touch " + place + ", one of them writes it, and no barrier is between"
-                                              : "two roles touch " + place + ", one of them writes it, and no mbarrier orders them";
+  bool byBarrier = earlier.timeline == time.observer().self || earlier.timeline == 0;
+  std::string message = time.observer().isAsync(earlier) ? place + " is written before the mbarrier_wait that covers its tma_load"
+                        : byBarrier ? "two threads touch " + place + ", one of them writes it, and no barrier is between"
+                                    : "two roles touch " + place + ", one of them writes it, and no mbarrier orders them";
   Diagnostic error = fault(instr, ErrorCode::SharedRace, std::move(message));
   error.fix = byBarrier ? "put a `barrier` between the two" : "wait on an mbarrier that the other arrives at";
   return error;
@@ -94,17 +94,17 @@ bool Agent::sharedFault(const Instr &instr, const SharedFault &found, int memory
 
 bool Agent::writeShared(const Instr &instr, const Slot &to, const SharedInfo &info, const LaneArray &value, const Stamp *landing) {
   SharedMemory &memory = cta.memory(to.memory);
-  size_t bytes = size_t(dtypeBytes(value.dtype));
-  int64_t count = int64_t(info.cells->size());
+  Observer who = time.observer();
+  int64_t bytes = dtypeBytes(value.dtype), count = int64_t(info.cells->size());
   for (int64_t i = 0; i < count; ++i) {
     if (value.stateAt(i) != Defined)
       return fail(instr, ErrorCode::UndefinedRead,
                   "an undefined lane of " + valueName(instr.op->operand(0)) + " is stored, at " + indexText(info.extents, i));
     int64_t cell = to.cell + (*info.cells)[size_t(i)];
     int32_t thread = writerOf(info.threads, i);
-    if (SharedFault bad = memory.write(cell, time, thread, landing ? *landing : time.stamp(thread, instr.ordinal)))
+    if (SharedFault bad = memory.write(cell, who, thread, landing ? *landing : who.stamp(thread, instr.ordinal)))
       return sharedFault(instr, bad, to.memory, cell, indexText(info.extents, i));
-    std::memcpy(memory.data() + size_t(cell) * bytes, value.data.get() + (value.isSplat() ? 0 : size_t(i)) * bytes, bytes);
+    copyElement(memory.data() + cell * bytes, value.data.get() + (value.isSplat() ? 0 : i) * bytes, bytes);
   }
   return true;
 }
@@ -112,19 +112,19 @@ bool Agent::writeShared(const Instr &instr, const Slot &to, const SharedInfo &in
 bool Agent::readShared(const Instr &instr, const Slot &from, const SharedInfo &info, AsyncReads *async, LaneArray &result) {
   SharedMemory &memory = cta.memory(from.memory);
   DType dtype = result.dtype;
-  size_t bytes = size_t(dtypeBytes(dtype));
-  int64_t count = int64_t(info.cells->size());
+  Observer who = time.observer();
+  int64_t bytes = dtypeBytes(dtype), count = int64_t(info.cells->size());
   if (!make(instr, dtype, count, result))
     return false;
   for (int64_t i = 0; i < count; ++i) {
     int64_t cell = from.cell + (*info.cells)[size_t(i)];
     SharedFault bad =
-        async ? memory.checkRead(cell, time, firstThread, true) : memory.read(cell, time, readerOf(info.threads, i), instr.ordinal);
+        async ? memory.checkRead(cell, who, firstThread, true) : memory.read(cell, who, readerOf(info.threads, i), instr.ordinal);
     if (bad)
       return sharedFault(instr, bad, from.memory, cell, indexText(info.extents, i));
     if (async)
       hold(*async, from.memory, cell);
-    std::memcpy(result.data.get() + size_t(i) * bytes, memory.data() + size_t(cell) * bytes, bytes);
+    copyElement(result.data.get() + i * bytes, memory.data() + cell * bytes, bytes);
   }
   return true;
 }

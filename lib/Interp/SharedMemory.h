@@ -27,26 +27,36 @@ struct Stamp {
   uint16_t timeline = 0;
 };
 
-/// An agent's time, and what it knows of the others'.
-struct AgentTime {
-  uint16_t self = 0;   ///< Its timeline.
-  uint16_t agents = 1; ///< Of the kernel: where the fences' timelines start.
-  uint32_t now = 1;
-  uint32_t fenced = 0; ///< When each of its threads fenced what it wrote.
-  /// Of itself: when its threads last met. What one of its threads did since is ordered for that thread only.
-  Clock known;
+/// How an agent sees others' accesses at one moment. A small value, so that loops over elements keep it in registers.
+struct Observer {
+  const uint32_t *known; ///< Of every timeline.
+  uint32_t now, fenced;
+  uint16_t self, agents;
 
   bool isAsync(const Stamp &stamp) const { return stamp.timeline >= 2 * agents; }
   /// Whether that happened before what `thread` does now.
   bool isPast(const Stamp &stamp, int32_t thread) const {
-    return (stamp.thread == thread && thread >= 0) || stamp.time <= known[stamp.timeline];
+    return stamp.time <= known[stamp.timeline] || (stamp.thread == thread && thread >= 0);
   }
   /// Whether a store that happened before is visible to tma_store and wgmma.
   bool isFenced(const Stamp &stamp, int32_t thread) const {
-    return stamp.time <= known[size_t(stamp.timeline) + agents] ||
+    return stamp.time <= known[stamp.timeline + agents] ||
            (stamp.timeline == self && stamp.thread == thread && stamp.time <= fenced);
   }
   Stamp stamp(int32_t thread, uint32_t op) const { return {now, op, thread, self}; }
+};
+
+/// An agent's time, and what it knows of the others'.
+class AgentTime {
+public:
+  AgentTime(size_t self, size_t agents) : self(uint16_t(self)), agents(uint16_t(agents)) {}
+  void start(Clock atStart) {
+    known = std::move(atStart);
+    now = 1;
+    fenced = 0;
+  }
+  Observer observer() const { return {known.data(), now, fenced, self, agents}; }
+  const Clock &knowledge() const { return known; }
 
   /// All threads of the agent meet.
   void meet() {
@@ -54,6 +64,7 @@ struct AgentTime {
     known[size_t(self) + agents] = fenced;
   }
   void fence() { fenced = now++; }
+  void acquire(const Clock &from) { join(known, from); }
   /// Passes on what is known: to all that happened so far where all threads do this, else to what their last meeting knew.
   void release(Clock &to, bool all) {
     join(to, known);
@@ -62,6 +73,12 @@ struct AgentTime {
     to[self] = now++;
     to[size_t(self) + agents] = fenced;
   }
+
+private:
+  uint16_t self, agents;        ///< Its timeline; how many agents there are, after whose timelines those of the fences start.
+  uint32_t now = 1, fenced = 0; ///< When each of its threads fenced what it wrote.
+  /// Of itself: when its threads last met. What one of its threads did since is ordered for that thread only.
+  Clock known;
 };
 
 /// What is wrong with an access, and what came before it.
@@ -85,40 +102,40 @@ public:
   std::byte *data() { return bytes.data(); }
 
   /// Whether `thread` of the agent may read the cell; `async` as wgmma and tma_store do.
-  SharedFault checkRead(int64_t at, const AgentTime &time, int32_t thread, bool async) const {
+  SharedFault checkRead(int64_t at, const Observer &who, int32_t thread, bool async) const {
     const Cell &cell = cells[size_t(at)];
     if (!cell.defined)
       return {SharedFault::Undefined};
-    if (!time.isPast(cell.written, thread))
-      return {time.isAsync(cell.written) ? SharedFault::NotLanded : SharedFault::Race, cell.written};
-    if (async && !time.isAsync(cell.written) && !time.isFenced(cell.written, thread))
+    if (!who.isPast(cell.written, thread))
+      return {who.isAsync(cell.written) ? SharedFault::NotLanded : SharedFault::Race, cell.written};
+    if (async && !who.isAsync(cell.written) && !who.isFenced(cell.written, thread))
       return {SharedFault::Unfenced, cell.written};
     return {};
   }
-  void noteRead(int64_t at, const AgentTime &time, int32_t thread, uint32_t op) {
-    ReadMark &mark = readsOf(time.self)[size_t(at)];
+  void noteRead(int64_t at, const Observer &who, int32_t thread, uint32_t op) {
+    ReadMark &mark = readsOf(who.self)[size_t(at)];
     // Earlier readers of this agent are still to be ordered if its threads have not met since.
-    bool others = mark.time > time.known[time.self] && mark.thread != thread;
-    mark = {time.now, op, others ? manyThreads : thread};
+    bool others = mark.time > who.known[who.self] && mark.thread != thread;
+    mark = {who.now, op, others ? manyThreads : thread};
   }
-  SharedFault read(int64_t at, const AgentTime &time, int32_t thread, uint32_t op) {
-    SharedFault fault = checkRead(at, time, thread, false);
+  SharedFault read(int64_t at, const Observer &who, int32_t thread, uint32_t op) {
+    SharedFault fault = checkRead(at, who, thread, false);
     if (!fault)
-      noteRead(at, time, thread, op);
+      noteRead(at, who, thread, op);
     return fault;
   }
 
   /// `thread` of the agent writes the cell; the write happens at `stamp`.
-  SharedFault write(int64_t at, const AgentTime &time, int32_t thread, const Stamp &stamp) {
+  SharedFault write(int64_t at, const Observer &who, int32_t thread, const Stamp &stamp) {
     Cell &cell = cells[size_t(at)];
     if (cell.readers)
       return {SharedFault::InFlight};
-    if (!time.isPast(cell.written, thread))
+    if (!who.isPast(cell.written, thread))
       return {SharedFault::Race, cell.written};
     for (size_t agent = 0; agent < reads.size(); ++agent)
       if (!reads[agent].empty()) {
         const ReadMark &mark = reads[agent][size_t(at)];
-        if (Stamp read{mark.time, mark.op, mark.thread, uint16_t(agent)}; !time.isPast(read, thread))
+        if (Stamp read{mark.time, mark.op, mark.thread, uint16_t(agent)}; !who.isPast(read, thread))
           return {SharedFault::Race, read};
       }
     cell.written = stamp;
@@ -133,8 +150,8 @@ public:
 private:
   struct Cell {
     Stamp written;
-    uint32_t readers = 0; ///< Asynchronous ones in flight.
-    bool defined = false;
+    uint32_t defined : 1 = 0;
+    uint32_t readers : 31 = 0; ///< Asynchronous ones in flight.
   };
   /// The latest read of an agent; those before it are ordered before whatever is ordered after it.
   struct ReadMark {

@@ -7,7 +7,7 @@ namespace minic::interp {
 
 void Agent::hold(AsyncReads &reads, int memory, int64_t cell) {
   cta.memory(memory).hold(cell);
-  reads.cells.push_back({memory, cell});
+  reads.cells.push_back({memory, int32_t(cell)});
 }
 
 void Agent::retireReads(std::deque<AsyncReads> &groups, int64_t pending, int32_t thread) {
@@ -15,7 +15,7 @@ void Agent::retireReads(std::deque<AsyncReads> &groups, int64_t pending, int32_t
     for (auto [index, cell] : groups.front().cells) {
       SharedMemory &memory = cta.memory(index);
       memory.letGo(cell);
-      memory.noteRead(cell, time, thread, groups.front().instr->ordinal);
+      memory.noteRead(cell, time.observer(), thread, groups.front().instr->ordinal);
     }
 }
 
