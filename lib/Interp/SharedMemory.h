@@ -75,8 +75,9 @@ public:
   }
 
 private:
-  uint16_t self, agents;        ///< Its timeline; how many agents there are, after whose timelines those of the fences start.
-  uint32_t now = 1, fenced = 0; ///< When each of its threads fenced what it wrote.
+  uint16_t self, agents; ///< Its timeline; how many agents there are, after whose timelines those of the fences start.
+  uint32_t now = 1;
+  uint32_t fenced = 0; ///< When all of its threads last fenced what they wrote.
   /// Of itself: when its threads last met. What one of its threads did since is ordered for that thread only.
   Clock known;
 };

@@ -86,6 +86,15 @@ TEST(Wgmma, AccumulatesWhereItIsTold) {
   expectProduct(product(steps("%f = wgmma nn %xs, %ws, %u, %no : INFLIGHT\n %d = wgmma_wait %f, pending = 0 : TILE")), false, 1);
 }
 
+TEST(Wgmma, AccumulatesOntoATile) {
+  Outcome out = runProduct(steps("%tens = constant 10.0 : TILE\n %f = wgmma nn %xs, %ws, %tens : INFLIGHT\n"
+                                 " %d = wgmma_wait %f, pending = 0 : TILE"));
+  ASSERT_EQ(out.error, "");
+  Outcome plain = runProduct(steps("%f = wgmma nn %xs, %ws : INFLIGHT\n %d = wgmma_wait %f, pending = 0 : TILE"));
+  for (int64_t i = 0; i < 64 * 64; ++i)
+    EXPECT_NEAR(out.outputs[0].get(i), plain.outputs[0].get(i) + 10, 1e-4);
+}
+
 TEST(Wgmma, UndefinedAccumulators) {
   Outcome out = runProduct(steps("%f = wgmma nn %xs, %ws, %u, %yes : INFLIGHT\n %d = wgmma_wait %f, pending = 0 : TILE"));
   EXPECT_EQ(out.code, ErrorCode::UndefinedRead) << out.error;
@@ -196,6 +205,13 @@ TEST(Wgmma, TmaStoresOfOneElement) {
   Outcome out = runKernel(copy, {2}, {random(DType::BF16, {64, 128}, 8)}, {HostTensor(DType::BF16, {60, 128})});
   EXPECT_EQ(out.code, ErrorCode::LostStore);
   EXPECT_TRUE(has(out.error, "'y' at [0, 0] is stored twice, by program (0) and program (1)")) << out.error;
+}
+
+TEST(Wgmma, ViewsLieInsideTheirMemory) {
+  std::string sum = replaced(copy, "%s = alloc_shared", "%more = add %half, %half : index\n %s = alloc_shared");
+  Outcome out = runCopy(replaced(sum, "shared_view %s, %zero, %half", "shared_view %s, %zero, %more"));
+  EXPECT_EQ(out.code, ErrorCode::OutOfBounds);
+  EXPECT_TRUE(has(out.error, "the view at [0, 128] is not a box of smem<64x128xbf16, #swizzle128>")) << out.error;
 }
 
 TEST(Wgmma, PartsLieInsideTheirTile) {
