@@ -1,11 +1,11 @@
 // load and store: which lanes are in bounds, and what becomes of the others.
-#include "Runner.h"
+#include "Agent.h"
 
 #include <algorithm>
 
 namespace minic::interp {
 
-bool Runner::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, size_t firstIndex, Box &box) {
+bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, size_t firstIndex, Box &box) {
   size_t rank = info.extents.size(), axes = info.dims.size();
   const std::vector<int64_t> &shape = buffer.param->shape;
   box.lo.assign(rank, 0);
@@ -56,7 +56,7 @@ bool Runner::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffe
   return info.vec <= 1 || checkVector(instr, info, buffer, box);
 }
 
-bool Runner::checkVector(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, const Box &box) {
+bool Agent::checkVector(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, const Box &box) {
   size_t axis = size_t(info.vecAxis);
   auto refuse = [&](const std::string &why) {
     return fail(instr, ErrorCode::OutOfBounds,
@@ -116,6 +116,13 @@ static size_t rowAxis(std::span<const int64_t> extents) {
   return extents.empty() ? 0 : extents.size() - 1;
 }
 
+static int64_t product(std::span<const int64_t> extents) {
+  int64_t n = 1;
+  for (int64_t extent : extents)
+    n *= extent;
+  return n;
+}
+
 static int64_t lanesOf(std::span<const int64_t> lo, std::span<const int64_t> hi) {
   int64_t n = 1;
   for (size_t t = 0; t < lo.size(); ++t)
@@ -124,7 +131,7 @@ static int64_t lanesOf(std::span<const int64_t> lo, std::span<const int64_t> hi)
 }
 
 template <int bytes>
-bool Runner::loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, std::byte *out) {
+bool Agent::loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, std::byte *out) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
   const std::byte *data = buffer.memory->data.get();
   const uint8_t *defined = buffer.memory->defined.get();
@@ -157,15 +164,12 @@ bool Runner::loadRows(const Instr &instr, const AccessInfo &info, int bufferInde
                   " is read, and nothing has written it");
 }
 
-bool Runner::load(const Instr &instr) {
-  const AccessInfo &info = std::get<AccessInfo>(instr.info);
-  int bufferIndex = instr.in[0]; // Parameters have the first slots.
+bool Agent::loadBox(const Instr &instr, const AccessInfo &info, int bufferIndex, size_t firstIndex, LaneArray &result) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
   DType dtype = buffer.param->dtype;
-  int64_t count = kernel.elementsOf(instr.out[0]), bytes = dtypeBytes(dtype);
+  int64_t count = product(info.extents), bytes = dtypeBytes(dtype);
   Box box;
-  LaneArray result;
-  if (!boxOf(instr, info, buffer, 1, box) || !make(instr, dtype, count, result))
+  if (!boxOf(instr, info, buffer, firstIndex, box) || !make(instr, dtype, count, result))
     return false;
   if (!box.whole) {
     std::byte outside[8] = {};
@@ -186,7 +190,7 @@ bool Runner::load(const Instr &instr) {
     }
   }
   if (!box.empty) {
-    issued[size_t(bufferIndex)].issuedRead += lanesOf(box.lo, box.hi) * bytes;
+    cta.issued[size_t(bufferIndex)].issuedRead += lanesOf(box.lo, box.hi) * bytes;
     bool ok = bytes == 1   ? loadRows<1>(instr, info, bufferIndex, box, result.data.get())
               : bytes == 2 ? loadRows<2>(instr, info, bufferIndex, box, result.data.get())
               : bytes == 4 ? loadRows<4>(instr, info, bufferIndex, box, result.data.get())
@@ -194,12 +198,20 @@ bool Runner::load(const Instr &instr) {
     if (!ok)
       return false;
   }
+  return true;
+}
+
+bool Agent::load(const Instr &instr) {
+  LaneArray result;
+  // Parameters have the first slots.
+  if (!loadBox(instr, std::get<AccessInfo>(instr.info), instr.in[0], 1, result))
+    return false;
   slots[size_t(instr.out[0])].lanes = std::move(result);
   return true;
 }
 
 template <int bytes>
-bool Runner::storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value) {
+bool Agent::storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
   std::byte *data = buffer.memory->data.get();
   uint8_t *defined = buffer.memory->defined.get();
@@ -220,9 +232,9 @@ bool Runner::storeRows(const Instr &instr, const AccessInfo &info, int bufferInd
           return false;
         }
       }
-      int32_t thread = info.threads ? info.threads->writer[size_t(from)] : 0;
-      if (auto twice = claim(buffer.marks.get(), to, StoreMark::of(program, instr.ordinal, thread))) {
-        auto &kept = twice->program == program ? mine : others;
+      StoreMark mark = StoreMark::of(cta.program, instr.ordinal, writerOf(info.threads, from));
+      if (auto twice = claim(buffer.marks.get(), to, mark)) {
+        auto &kept = twice->program == cta.program ? mine : others;
         twice->buffer = bufferIndex;
         if (!kept || twice->element < kept->element)
           kept = twice;
@@ -236,7 +248,7 @@ bool Runner::storeRows(const Instr &instr, const AccessInfo &info, int bufferInd
     }
     return true;
   });
-  issued[size_t(bufferIndex)].issuedWritten += stored * bytes;
+  cta.issued[size_t(bufferIndex)].issuedWritten += stored * bytes;
   if (others)
     launch.report(*others); // This program came first, so it goes on: an error of its own would go before.
   if (mine) {
@@ -250,13 +262,10 @@ bool Runner::storeRows(const Instr &instr, const AccessInfo &info, int bufferInd
   return true;
 }
 
-bool Runner::store(const Instr &instr) {
-  const AccessInfo &info = std::get<AccessInfo>(instr.info);
-  int bufferIndex = instr.in[1];
+bool Agent::storeBox(const Instr &instr, const AccessInfo &info, int bufferIndex, size_t firstIndex, const LaneArray &value) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
-  const LaneArray &value = slots[size_t(instr.in[0])].lanes;
   Box box;
-  if (!boxOf(instr, info, buffer, 2, box))
+  if (!boxOf(instr, info, buffer, firstIndex, box))
     return false;
   if (box.empty)
     return true;
@@ -270,6 +279,10 @@ bool Runner::store(const Instr &instr) {
   default:
     return storeRows<8>(instr, info, bufferIndex, box, value);
   }
+}
+
+bool Agent::store(const Instr &instr) {
+  return storeBox(instr, std::get<AccessInfo>(instr.info), instr.in[1], 2, slots[size_t(instr.in[0])].lanes);
 }
 
 } // namespace minic::interp

@@ -1,6 +1,6 @@
 #include "minic/Interp/CpuDevice.h"
 
-#include "Runner.h"
+#include "Cta.h"
 
 #include <algorithm>
 #include <bit>
@@ -199,16 +199,16 @@ void CpuDevice::Impl::runPrograms(LaunchState &state, uint64_t programs, std::ve
   std::atomic<uint64_t> nextChunk = 0;
   issued.resize(workers);
   auto work = [&](uint64_t worker) {
-    Runner runner(state);
+    Cta cta(state);
     while (true) {
       uint64_t first = nextChunk.fetch_add(chunk);
       if (first >= programs)
         break;
       for (uint64_t i = first; i < std::min(first + chunk, programs); ++i)
         if (uint64_t program = shuffle(i); !state.isMoot(program))
-          runner.run(program);
+          cta.run(program);
     }
-    issued[worker] = runner.traffic();
+    issued[worker] = cta.traffic();
   };
   std::vector<std::thread> threads;
   for (uint64_t worker = 1; worker < workers; ++worker)

@@ -1,5 +1,5 @@
 // dot: chains of fused multiply-adds, one per element of acc, all advanced together along the contracted positions.
-#include "Runner.h"
+#include "Agent.h"
 
 #include <cmath>
 #include <type_traits>
@@ -85,39 +85,31 @@ template <typename T> T elementAs(const std::byte *at, DType dtype) {
 
 /// The operand in the order of the loops, [contracted][outer]; `absent` stays empty where all lanes are there.
 template <typename T>
-bool Runner::packOperand(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed,
-                         std::vector<uint8_t> &absent) {
+bool Agent::packOperand(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed,
+                        std::vector<uint8_t> &absent) {
+  const DotInfo &info = std::get<DotInfo>(instr.info);
   const Slot &slot = slots[size_t(instr.in[which])];
-  SharedMemory *memory = operand.shared ? shared[size_t(slot.memory)].get() : nullptr;
   DType dtype = instr.op->operand(which)->type().dtype();
-  int64_t bytes = dtypeBytes(dtype), outer = operand.outer;
-  const std::byte *data = memory ? memory->data() : slot.lanes.data.get();
+  int64_t bytes = dtypeBytes(dtype);
   packed.clear();
-  if (!memory && slot.lanes.isSplat() && !slot.lanes.state) {
-    packed.assign(size_t(std::get<DotInfo>(instr.info).contracted * outer), elementAs<T>(data, dtype));
+  if (operand.cells)
+    return packShared(instr, which, operand, packed);
+  const std::byte *data = slot.lanes.data.get();
+  if (slot.lanes.isSplat() && !slot.lanes.state) {
+    packed.assign(size_t(info.contracted * operand.outer), elementAs<T>(data, dtype));
     return true;
   }
-  packed.reserve(size_t(std::get<DotInfo>(instr.info).contracted * outer));
-  int64_t undefinedAt = -1, racing = -1, position = 0;
-  uint32_t earlier = 0;
+  packed.reserve(size_t(info.contracted * operand.outer));
+  int64_t undefinedAt = -1;
   forEachOffset(operand.loop, operand.stride, [&](int64_t offset) {
-    if (memory) {
-      if (!memory->isDefined(offset))
-        undefinedAt = offset;
-      else if (auto other = memory->noteRead(offset, operand.readers[size_t(position)], epoch, instr.ordinal))
-        racing = offset, earlier = *other;
-      if (++position == outer)
-        position = 0;
-    } else if (slot.lanes.state) {
+    if (slot.lanes.state) {
       LaneState state = slot.lanes.stateAt(offset);
       if (state == Undefined)
         undefinedAt = offset;
       absent.push_back(state == Absent);
     }
-    packed.push_back(elementAs<T>(data + (memory || !slot.lanes.isSplat() ? offset : 0) * bytes, dtype));
+    packed.push_back(elementAs<T>(data + (slot.lanes.isSplat() ? 0 : offset) * bytes, dtype));
   });
-  if (racing >= 0)
-    return race(instr, earlier, racing);
   if (undefinedAt >= 0)
     return fail(instr, ErrorCode::UndefinedRead,
                 "element " + std::to_string(undefinedAt) + " of " + valueName(instr.op->operand(which)) +
@@ -125,13 +117,47 @@ bool Runner::packOperand(const Instr &instr, unsigned which, const DotOperand &o
   return true;
 }
 
-template <typename T> bool Runner::dotAs(const Instr &instr, const DotInfo &info) {
+/// The same of shared memory. A wgmma goes on reading it, and so holds the cells.
+template <typename T>
+bool Agent::packShared(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed) {
+  const DotInfo &info = std::get<DotInfo>(instr.info);
+  const Slot &slot = slots[size_t(instr.in[which])];
+  SharedMemory &memory = cta.memory(slot.memory);
+  DType dtype = instr.op->operand(which)->type().dtype();
+  int64_t bytes = dtypeBytes(dtype), position = 0, badAt = 0;
+  packed.resize(size_t(info.contracted * operand.outer));
+  T *next = packed.data();
+  Observer who = time.observer();
+  SharedFault bad;
+  forEachOffset(operand.loop, operand.stride, [&](int64_t offset) {
+    if (bad)
+      return;
+    int64_t cell = slot.cell + (*operand.cells)[size_t(offset)];
+    int32_t reader = operand.readers[size_t(position)];
+    reader = reader < 0 ? reader : firstThread + reader;
+    if (++position == operand.outer)
+      position = 0;
+    SharedFault found = info.async ? memory.checkRead(cell, who, reader, true) : memory.read(cell, who, reader, instr.ordinal);
+    if (found) {
+      bad = found;
+      badAt = offset;
+    } else if (info.async) {
+      hold(wgmmas.back(), slot.memory, cell);
+    }
+    *next++ = elementAs<T>(memory.data() + cell * bytes, dtype);
+  });
+  if (!bad)
+    return true;
+  return sharedFault(instr, bad, slot.memory, slot.cell + (*operand.cells)[size_t(badAt)],
+                     indexText(instr.op->operand(which)->type().extents(), badAt));
+}
+
+template <typename T> bool Agent::dotAs(const Instr &instr, const DotInfo &info, const LaneArray &acc) {
   std::vector<T> lhs, rhs;
   std::vector<uint8_t> lhsAbsent, rhsAbsent;
   if (!packOperand(instr, 0, info.lhs, lhs, lhsAbsent) || !packOperand(instr, 1, info.rhs, rhs, rhsAbsent))
     return false;
   int64_t count = kernel.elementsOf(instr.out[0]);
-  const LaneArray &acc = slots[size_t(instr.in[2])].lanes;
   LaneArray result, given = acc.expanded(count);
   if (!given.data)
     return noMemory(instr);
@@ -139,7 +165,8 @@ template <typename T> bool Runner::dotAs(const Instr &instr, const DotInfo &info
     return false;
   for (int64_t i = 0; given.state && i < count; ++i)
     if (given.state[i] == Undefined)
-      return fail(instr, ErrorCode::UndefinedRead, "the accumulator of a dot is undefined");
+      return fail(instr, ErrorCode::UndefinedRead,
+                  "the accumulators of a " + std::string(instr.op->info().name) + " are undefined");
   if (given.dtype == info.compute) {
     std::memcpy(result.data.get(), given.data.get(), size_t(count * dtypeBytes(info.compute)));
   } else {
@@ -166,15 +193,15 @@ template <typename T> bool Runner::dotAs(const Instr &instr, const DotInfo &info
   return true;
 }
 
-bool Runner::dot(const Instr &instr) {
+bool Agent::dot(const Instr &instr, const LaneArray &acc) {
   const DotInfo &info = std::get<DotInfo>(instr.info);
   switch (info.compute) {
   case DType::F64:
-    return dotAs<double>(instr, info);
+    return dotAs<double>(instr, info, acc);
   case DType::I32:
-    return dotAs<uint32_t>(instr, info);
+    return dotAs<uint32_t>(instr, info, acc);
   default:
-    return dotAs<float>(instr, info);
+    return dotAs<float>(instr, info, acc);
   }
 }
 

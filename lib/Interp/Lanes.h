@@ -47,6 +47,23 @@ struct LaneArray {
 /// The low bytes of a scalar are its memory form (little-endian hosts, which are the only ones CUDA has).
 inline void writeScalar(std::byte *to, Scalar value, DType dtype) { std::memcpy(to, &value.bits, size_t(dtypeBytes(dtype))); }
 
+/// Copies an element of `bytes` bytes: 1, 2, 4 or 8.
+inline void copyElement(std::byte *to, const std::byte *from, int64_t bytes) {
+  switch (bytes) { // Sizes that the compiler knows are moves, others a call.
+  case 1:
+    *to = *from;
+    break;
+  case 2:
+    std::memcpy(to, from, 2);
+    break;
+  case 4:
+    std::memcpy(to, from, 4);
+    break;
+  default:
+    std::memcpy(to, from, 8);
+  }
+}
+
 /// Fills `count` elements of `bytes` bytes each with the one at `value`.
 void fillElements(std::byte *to, const std::byte *value, int64_t bytes, int64_t count);
 

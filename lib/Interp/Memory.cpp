@@ -21,9 +21,4 @@ std::optional<DoubleStore> claim(uint64_t *marks, int64_t element, StoreMark mar
   }
 }
 
-void SharedMemory::reset(DType dtype, int64_t storage) {
-  bytes.assign(size_t(storage * dtypeBytes(dtype)), std::byte{0});
-  cells.assign(size_t(storage), Cell());
-}
-
 } // namespace minic::interp

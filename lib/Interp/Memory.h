@@ -1,4 +1,4 @@
-// Memory of the interpreter: what is defined, who stored what in this launch, and who touched shared memory since the last barrier.
+// Global memory of the interpreter: what is defined, and who stored what in this launch.
 #pragma once
 
 #include "Prepare.h"
@@ -65,51 +65,5 @@ struct DoubleStore {
 /// Marks `element` as stored by `mark`, or says who stored it as well. Of two programs the earlier one keeps the element, so that
 /// what is reported in the end does not depend on timing.
 std::optional<DoubleStore> claim(uint64_t *marks, int64_t element, StoreMark mark);
-
-/// Shared memory of one CTA and its race detector: two threads touch one element between two barriers, and one of them writes.
-class SharedMemory {
-public:
-  void reset(DType dtype, int64_t storage);
-  std::byte *data() { return bytes.data(); }
-  bool isDefined(int64_t offset) const { return cells[size_t(offset)].defined; }
-
-  /// The ordinal of the earlier op of a race; nullopt if there is none.
-  std::optional<uint32_t> noteRead(int64_t offset, int32_t thread, uint32_t epoch, uint32_t ordinal) {
-    Cell &cell = cells[size_t(offset)];
-    if (cell.writeEpoch == epoch && (cell.writer != thread || thread == manyThreads))
-      return cell.writeOp;
-    if (cell.readEpoch != epoch) {
-      cell.readEpoch = epoch;
-      cell.reader = thread;
-      cell.readOp = ordinal;
-    } else if (cell.reader != thread) {
-      cell.reader = manyThreads;
-      cell.readOp = ordinal;
-    }
-    return std::nullopt;
-  }
-  std::optional<uint32_t> noteWrite(int64_t offset, int32_t thread, uint32_t epoch, uint32_t ordinal) {
-    Cell &cell = cells[size_t(offset)];
-    if (cell.writeEpoch == epoch && cell.writer != thread)
-      return cell.writeOp;
-    if (cell.readEpoch == epoch && cell.reader != thread)
-      return cell.readOp;
-    cell.writeEpoch = epoch;
-    cell.writer = thread;
-    cell.writeOp = ordinal;
-    cell.defined = true;
-    return std::nullopt;
-  }
-
-private:
-  struct Cell {
-    uint32_t writeEpoch = 0, readEpoch = 0;
-    int32_t writer = noThread, reader = noThread;
-    uint32_t writeOp = 0, readOp = 0;
-    bool defined = false;
-  };
-  std::vector<std::byte> bytes;
-  std::vector<Cell> cells;
-};
 
 } // namespace minic::interp

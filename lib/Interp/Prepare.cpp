@@ -1,5 +1,6 @@
 #include "Preparer.h"
 
+#include "minic/Artifact/TensorMap.h"
 #include "minic/IR/Printer.h"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ bool Preparer::evaluate(std::span<const DimExpr> exprs, std::vector<int64_t> &va
 
 bool Preparer::newSlot(const Value *value, int &slot) {
   int64_t elements = 1;
-  if (Type type = value->type(); type.isTile() || type.isSmem()) {
+  if (Type type = value->type(); type.isTile() || type.isInflight() || type.isSmem()) {
     auto n = checkedProduct(type.extents());
     if (!n || *n > maxTileElements)
       return fail(ErrorCode::TooLarge, "the type " + type.str() + " is too large to be interpreted", value->definition());
@@ -81,16 +82,20 @@ bool Preparer::addParam(const Value &param) {
   int slot;
   if (!newSlot(&param, slot))
     return false;
-  if (!param.type().isBuffer())
-    return fail(ErrorCode::CannotInterpret, "the parameter '" + param.name() + "' is not a buffer");
-  BufferParam buffer{.name = param.name(), .dtype = param.type().dtype()};
+  Type type = param.type();
+  if (!type.isBuffer() && !type.isTensorMap())
+    return fail(ErrorCode::CannotInterpret, "the parameter '" + param.name() + "' is not a buffer or a tensor map");
+  BufferParam buffer{.name = param.name(), .dtype = type.dtype()};
   if (buffer.name.empty())
     buffer.name = std::to_string(kernel->buffers.size()); // As the printer names it.
-  if (!evaluate(param.type().shape(), buffer.shape))
+  if (!evaluate(type.shape(), buffer.shape))
     return false;
   auto elements = checkedProduct(buffer.shape);
   if (!elements || *elements > std::numeric_limits<int64_t>::max() / 8)
     return fail(ErrorCode::TooLarge, "the buffer '" + buffer.name + "' is too large");
+  if (type.isTensorMap())
+    if (auto fault = tensorMapFault(type.dtype(), buffer.shape, type.box(), type.swizzle()))
+      return fail(ErrorCode::LaunchMismatch, "the parameter '" + buffer.name + "' " + *fault);
   buffer.elements = *elements;
   kernel->buffers.push_back(std::move(buffer));
   return true;
@@ -200,24 +205,6 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
   return true;
 }
 
-bool Preparer::prepareShared(const Operation &op, Instr &instr) {
-  Type memory = (op.is(OpKind::AllocShared) ? op.result() : op.operand(op.is(OpKind::SharedStore) ? 1 : 0))->type();
-  SharedInfo info{.extents = memory.extents(), .strides = memory.smemStrides()};
-  info.storage = 1;
-  for (size_t axis = 0; axis < info.extents.size(); ++axis) {
-    int64_t reach;
-    if (info.strides[axis] < 0 || __builtin_mul_overflow(info.extents[axis] - 1, info.strides[axis], &reach) ||
-        __builtin_add_overflow(info.storage, reach, &info.storage) || info.storage > maxSharedElements)
-      return fail(ErrorCode::TooLarge, "the type " + memory.str() + " is too large to be interpreted", &op);
-  }
-  if (op.is(OpKind::SharedStore))
-    info.threads = threadsOf(op.operand(0)->type());
-  else if (op.is(OpKind::SharedLoad))
-    info.threads = threadsOf(op.result()->type());
-  instr.info = std::move(info);
-  return true;
-}
-
 bool Preparer::prepareOp(const Operation &op, Instr &instr) {
   switch (op.kind()) {
   case OpKind::Constant:
@@ -260,19 +247,13 @@ bool Preparer::prepareOp(const Operation &op, Instr &instr) {
     return prepareAccess(op, instr, false);
   case OpKind::Store:
     return prepareAccess(op, instr, true);
-  case OpKind::AllocShared:
-  case OpKind::SharedStore:
-  case OpKind::SharedLoad:
-    return prepareShared(op, instr);
   case OpKind::Reduce:
     return prepareReduce(op, instr);
   case OpKind::Dot:
     return prepareDot(op, instr);
-  case OpKind::BarrierOp:
-    return true;
   default:
     if (!op.info().elementwise)
-      return fail(ErrorCode::CannotInterpret, "the interpreter does not know the op '" + std::string(op.info().name) + "'", &op);
+      return prepareMachine(op, instr);
     instr.predicate = op.wordAttr("predicate");
     return true;
   }
@@ -302,16 +283,22 @@ bool Preparer::prepareBlock(const Block &block, Body &body) {
   return true;
 }
 
+Body *bodyOf(const Instr &instr) {
+  if (auto *loop = std::get_if<ForInfo>(&instr.info))
+    return loop->body.get();
+  if (auto *role = std::get_if<RoleInfo>(&instr.info))
+    return role->body.get();
+  if (auto *reduce = std::get_if<ReduceInfo>(&instr.info))
+    return reduce->region.get();
+  return nullptr;
+}
+
 namespace {
 
 /// The slots that an instruction reads, those of its regions included.
 void collectReads(const Instr &instr, std::vector<int> &reads) {
   reads.insert(reads.end(), instr.in.begin(), instr.in.end());
-  const Body *inner = nullptr;
-  if (auto *loop = std::get_if<ForInfo>(&instr.info))
-    inner = loop->body.get();
-  else if (auto *reduce = std::get_if<ReduceInfo>(&instr.info))
-    inner = reduce->region.get();
+  const Body *inner = bodyOf(instr);
   if (!inner)
     return;
   for (const Instr &nested : inner->instrs)
@@ -348,10 +335,8 @@ void Preparer::number(Body &body) {
   for (Instr &instr : body.instrs) {
     instr.ordinal = uint32_t(kernel->instrs.size());
     kernel->instrs.push_back(&instr);
-    if (auto *loop = std::get_if<ForInfo>(&instr.info))
-      number(*loop->body);
-    else if (auto *reduce = std::get_if<ReduceInfo>(&instr.info); reduce && reduce->region)
-      number(*reduce->region);
+    if (Body *inner = bodyOf(instr))
+      number(*inner);
   }
 }
 

@@ -48,10 +48,37 @@ struct AccessInfo {
   std::vector<int64_t> extents;       ///< Of the tile.
   const ThreadMap *threads = nullptr; ///< Machine level.
 };
+/// Cells (elements of shared memory, in the order of their addresses) of a stage's elements in row-major order.
+using CellMap = std::vector<int32_t>;
+struct AllocSharedInfo {
+  int64_t cells;
+};
+struct StageInfo {
+  int64_t stages, cells; ///< Cells of one.
+};
 struct SharedInfo {
-  std::vector<int64_t> extents, strides; ///< Strides of the memory, in elements.
-  int64_t storage = 0;                   ///< Elements from the first to the last.
+  std::vector<int64_t> extents;
+  const CellMap *cells = nullptr;
   const ThreadMap *threads = nullptr;
+};
+/// A copy of tma: a box of global memory, and the shared memory that has its elements in the same order.
+struct TmaInfo {
+  AccessInfo box;
+  SharedInfo memory;
+  int64_t bytes = 0;
+};
+struct MbarrierInfo {
+  size_t first = 0; ///< Among the kernel's.
+  int64_t mbarriers = 1, count = 1;
+};
+struct RoleInfo {
+  std::unique_ptr<Body> body;
+  int64_t warps = 1, instances = 1, firstWarp = 0;
+  bool oneThread = false;
+};
+/// extract_tile.
+struct PartInfo {
+  std::vector<int64_t> whole, part;
 };
 struct ReduceInfo {
   OpKind combiner{};
@@ -72,9 +99,10 @@ struct DotOperand {
   std::vector<int64_t> loop, stride; ///< Extents and element strides of the contracted axes, then of its outer axes.
   int64_t outer = 1;                 ///< Outer positions.
   std::vector<int32_t> readers;      ///< Machine level: per outer position, which threads read it.
-  bool shared = false;
+  const CellMap *cells = nullptr;    ///< Of shared memory.
 };
 struct DotInfo {
+  bool async = false; ///< wgmma.
   int64_t contracted = 1;
   DotOperand lhs, rhs;
   DType compute;
@@ -94,8 +122,8 @@ struct Instr {
   std::vector<int> in, out;
   std::vector<int> release; ///< Slots that nothing after this reads.
   uint32_t ordinal = 0;     ///< Position in the kernel's text.
-  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, SharedInfo,
-               ReduceInfo, DotInfo>
+  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, AllocSharedInfo,
+               StageInfo, SharedInfo, TmaInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
       info;
 };
 
@@ -104,6 +132,10 @@ struct Body {
   std::vector<Instr> instrs;
 };
 
+/// The block of a loop, a role or a reduction's combiner; null if there is none.
+Body *bodyOf(const Instr &instr);
+
+/// A buffer, or the one that a tensor map stands for.
 struct BufferParam {
   std::string name;
   DType dtype;
@@ -118,7 +150,9 @@ struct PreparedKernel {
   std::vector<Type> slotTypes;
   std::vector<const Instr *> instrs; ///< By ordinal.
   Body body;
+  size_t agents = 1, mbarriers = 0; ///< The body and all instances of roles; all mbarriers.
   std::map<std::pair<const Layout *, std::vector<int64_t>>, ThreadMap> threadMaps;
+  std::map<Type, CellMap> cellMaps;
   int64_t elementsOf(int slot) const { return slotElements[size_t(slot)]; }
   std::vector<int64_t> slotElements; ///< Lanes of a scalar (1), tile or smem.
 };

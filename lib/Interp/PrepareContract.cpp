@@ -100,8 +100,8 @@ bool Preparer::prepareReduce(const Operation &op, Instr &instr) {
 void Preparer::operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted,
                             DotOperand &operand, std::vector<int64_t> &packedStrides) {
   Type type = value.type();
-  operand.shared = type.isSmem();
-  std::vector<int64_t> extents = type.extents(), strides = operand.shared ? type.smemStrides() : rowMajorStrides(extents);
+  operand.cells = type.isSmem() ? cellsOf(type) : nullptr;
+  std::vector<int64_t> extents = type.extents(), strides = rowMajorStrides(extents);
   for (size_t i = 0; i < axes.size(); ++i) {
     size_t axis = size_t(axes[i]);
     operand.loop.push_back(contracted[i]);
@@ -166,7 +166,7 @@ bool Preparer::prepareDot(const Operation &op, Instr &instr) {
   next = 0;
   forEachOffset(outer, rhsPacked, [&](int64_t offset) { info.runs[next++].rhs = offset; });
 
-  if (info.lhs.shared || info.rhs.shared) {
+  if (info.lhs.cells || info.rhs.cells) {
     const ThreadMap *threads = threadsOf(op.operand(2)->type());
     info.lhs.readers.assign(size_t(info.lhs.outer), threads ? noThread : manyThreads);
     info.rhs.readers.assign(size_t(info.rhs.outer), threads ? noThread : manyThreads);

@@ -1,4 +1,4 @@
-// The maker of a PreparedKernel; its functions are in Prepare.cpp and PrepareContract.cpp.
+// The maker of a PreparedKernel; its functions are in Prepare.cpp, PrepareContract.cpp and PrepareMachine.cpp.
 #pragma once
 
 #include "Prepare.h"
@@ -29,7 +29,14 @@ private:
   bool prepareOp(const Operation &op, Instr &instr);
   bool prepareConstant(const Operation &op, Instr &instr);
   bool prepareAccess(const Operation &op, Instr &instr, bool store);
-  bool prepareShared(const Operation &op, Instr &instr);
+  bool prepareMachine(const Operation &op, Instr &instr);
+  bool prepareAllocShared(const Operation &op, Instr &instr);
+  bool prepareTma(const Operation &op, Instr &instr);
+  bool prepareMbarrier(const Operation &op, Instr &instr);
+  bool prepareRole(const Operation &op, Instr &instr);
+  bool prepareWgmma(const Operation &op, Instr &instr);
+  SharedInfo sharedInfo(Type memory, Type tile);
+  const CellMap *cellsOf(Type memory);
   bool prepareReduce(const Operation &op, Instr &instr);
   bool prepareDot(const Operation &op, Instr &instr);
   bool stepsOf(const Operation &op, ReduceInfo::Axis &axis);

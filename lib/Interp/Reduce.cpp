@@ -1,5 +1,5 @@
 // reduce: halving trees over the digits of an axis, vectorized over everything else.
-#include "Runner.h"
+#include "Agent.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,8 +7,8 @@
 namespace minic::interp {
 
 /// lower = combine(lower, upper) over `count` lanes that are all there; every array holds `count` elements.
-bool Runner::combine(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &lower, const std::vector<LaneArray> &upper,
-                     int64_t count) {
+bool Agent::combine(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &lower, const std::vector<LaneArray> &upper,
+                    int64_t count) {
   if (!info.region) {
     for (size_t i = 0; i < lower.size(); ++i) {
       LaneArray result;
@@ -40,8 +40,8 @@ bool Runner::combine(const Instr &instr, const ReduceInfo &info, std::vector<Lan
 
 /// `values` are arrays of [outer][extent][inner] lanes and become [outer][1][inner]. Their states, if any, are equal: a lane of one
 /// operand is absent where it is of any.
-bool Runner::reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &values, int64_t outer, int64_t extent,
-                         int64_t inner) {
+bool Agent::reduceDigit(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &values, int64_t outer, int64_t extent,
+                        int64_t inner) {
   while (extent > 1) {
     // x[i] with x[i + half]; for extents that are no power of two the last ones have no partner in this round.
     int64_t half = int64_t(std::bit_floor(uint64_t(extent - 1))), pairs = extent - half;
@@ -123,7 +123,7 @@ static bool permute(LaneArray &array, int64_t outer, int64_t inner, std::span<co
   return true;
 }
 
-bool Runner::reduce(const Instr &instr) {
+bool Agent::reduce(const Instr &instr) {
   const ReduceInfo &info = std::get<ReduceInfo>(instr.info);
   int64_t count = kernel.elementsOf(instr.in[0]);
   std::vector<LaneArray> values(instr.in.size());

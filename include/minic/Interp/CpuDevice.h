@@ -26,10 +26,16 @@ struct CpuOptions {
 };
 
 /// Interprets the kernels of a module. The module must stay alive and unchanged. Errors (all located at the op, in Diagnostics):
-/// an access outside its buffer (OutOfBounds), use of a lane that nothing defined (UndefinedRead: undefined memory is tracked by
-/// poison per element of allocated memory and shared memory, absent and filled lanes are not undefined), an output element that two
-/// programs or two threads store (LostStore), a race on shared memory (SharedRace: two threads touch an element without a barrier
-/// between, one of them writing).
+/// - OutOfBounds: an access outside its buffer, or a view outside its shared memory.
+/// - UndefinedRead: use of what nothing defined (tracked by poison per element of allocated memory and shared memory; absent and
+///   filled lanes are not undefined), of what a tma_load writes before the mbarrier_wait that covers it, or of stores that
+///   tma_store or wgmma may not see for want of a fence_async.
+/// - LostStore: an output element that two programs or two threads store.
+/// - SharedRace: two threads touch an element of shared memory, one of them writing it, and no barrier or mbarrier orders them; or
+///   it is overwritten while a wgmma or a tma_store still reads it.
+/// - MbarrierMisuse: more arrivals or bytes than a phase expects, or a wait whose parity speaks of another phase.
+/// - Deadlock: every agent that has not ended waits at an mbarrier.
+/// The buffer of a tensor map parameter is the one that the map stands for.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(Module &module, CpuOptions options = {});

@@ -106,6 +106,22 @@ inline Outcome runKernel(const std::string &text, std::vector<int64_t> grid, std
   return outcome;
 }
 
+/// `text` with its only `from` replaced.
+inline std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at == std::string::npos)
+    return text;
+  EXPECT_EQ(text.find(from, at + 1), std::string::npos) << from << " stands twice";
+  return text.replace(at, from.size(), to);
+}
+
+inline HostTensor random(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
+  HostTensor result(dtype, std::move(shape));
+  fillRandom(result, seed);
+  return result;
+}
+
 inline bool has(const std::string &text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 } // namespace minic::test

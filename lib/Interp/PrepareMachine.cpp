@@ -1,0 +1,167 @@
+// Ops of the machine level made ready: where shared memory's elements lie, who runs a role, and the copies of tma.
+#include "Preparer.h"
+
+#include "minic/IR/SharedLayout.h"
+
+#include <limits>
+#include <numeric>
+
+namespace minic::interp {
+
+/// Cells of one stage; nullopt if there are too many.
+static std::optional<int64_t> cellsOfStage(Type memory) {
+  if (memory.swizzle()) {
+    int64_t cells = stageBytes(memory) / dtypeBytes(memory.dtype());
+    return cells <= maxSharedElements ? std::optional(cells) : std::nullopt;
+  }
+  std::vector<int64_t> extents = memory.extents(), strides = memory.smemStrides();
+  int64_t cells = 1;
+  for (size_t axis = 0; axis < extents.size(); ++axis) {
+    int64_t reach;
+    if (strides[axis] < 0 || __builtin_mul_overflow(extents[axis] - 1, strides[axis], &reach) ||
+        __builtin_add_overflow(cells, reach, &cells) || cells > maxSharedElements)
+      return std::nullopt;
+  }
+  return cells;
+}
+
+bool Preparer::prepareAllocShared(const Operation &op, Instr &instr) {
+  Type memory = op.result()->type();
+  auto cells = cellsOfStage(memory);
+  if (!cells || *cells * memory.stages() > maxSharedElements)
+    return fail(ErrorCode::TooLarge, "the type " + memory.str() + " is too large to be interpreted", &op);
+  instr.info = AllocSharedInfo{*cells * memory.stages()};
+  return true;
+}
+
+const CellMap *Preparer::cellsOf(Type memory) {
+  auto [it, isNew] = kernel->cellMaps.try_emplace(memory);
+  CellMap &cells = it->second;
+  if (!isNew)
+    return &cells;
+  std::vector<int64_t> extents = memory.extents(), index(extents.size(), 0);
+  int64_t bytes = dtypeBytes(memory.dtype()), count = checkedProduct(extents).value_or(0);
+  for (int64_t element = 0; element < count; ++element) {
+    int64_t rest = element;
+    for (size_t axis = extents.size(); axis-- > 0; rest /= extents[axis])
+      index[axis] = rest % extents[axis];
+    cells.push_back(int32_t(elementOffset(memory, index) / bytes));
+  }
+  return &cells;
+}
+
+/// `tile`: what the elements move to or from; null where one thread moves them.
+SharedInfo Preparer::sharedInfo(Type memory, Type tile) {
+  return {.extents = memory.extents(), .cells = cellsOf(memory), .threads = tile ? threadsOf(tile) : nullptr};
+}
+
+bool Preparer::prepareTma(const Operation &op, Instr &instr) {
+  bool store = op.is(OpKind::TmaStore);
+  const Value *map = op.operand(store ? 1 : 0);
+  if (map->argumentOf() != &function.body())
+    return fail(ErrorCode::CannotInterpret, "the tensor map of a copy is not a parameter of the kernel", &op);
+  kernel->buffers[map->index()].stored |= store;
+  TmaInfo info{.memory = sharedInfo(op.operand(store ? 0 : 1)->type(), Type())};
+  // The access of a tile that is checked along every axis.
+  info.box.extents = map->type().box();
+  info.box.dims.resize(info.box.extents.size());
+  std::iota(info.box.dims.begin(), info.box.dims.end(), 0);
+  info.box.masked.assign(info.box.extents.size(), true);
+  info.box.fill = Scalar{0};
+  auto elements = checkedProduct(info.box.extents);
+  if (!elements || *elements > maxSharedElements)
+    return fail(ErrorCode::TooLarge, "the box of " + map->type().str() + " is too large to be interpreted", &op);
+  info.bytes = *elements * dtypeBytes(map->type().dtype());
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::prepareMbarrier(const Operation &op, Instr &instr) {
+  MbarrierInfo info{
+      .first = kernel->mbarriers, .mbarriers = op.result()->type().shape()[0].getCoefficient(), .count = op.intAttr("count")};
+  kernel->mbarriers += size_t(info.mbarriers);
+  if (kernel->mbarriers > std::numeric_limits<uint16_t>::max() / 2)
+    return fail(ErrorCode::TooLarge, "there are too many mbarriers", &op);
+  instr.info = info;
+  return true;
+}
+
+bool Preparer::prepareRole(const Operation &op, Instr &instr) {
+  RoleInfo info{.body = std::make_unique<Body>()};
+  info.warps = op.intAttr("warps");
+  info.instances = op.attr("instances") ? op.intAttr("instances") : 1;
+  info.oneThread = op.wordAttr("active") == "thread";
+  for (const Operation *before = op.prev(); before && before->is(OpKind::Role); before = before->prev())
+    info.firstWarp += before->intAttr("warps") * (before->attr("instances") ? before->intAttr("instances") : 1);
+  kernel->agents += size_t(info.instances);
+  bool ok = prepareBlock(op.region(), *info.body);
+  instr.info = std::move(info);
+  return ok;
+}
+
+/// A dot of 64xK by KxN (nt: NxK) whose shared operands are read asynchronously, by all threads together.
+bool Preparer::prepareWgmma(const Operation &op, Instr &instr) {
+  Type lhs = op.operand(0)->type(), rhs = op.operand(1)->type();
+  std::vector<int64_t> acc = op.result()->type().extents();
+  int64_t rows = acc[0], columns = acc[1], k = lhs.extents()[1];
+  bool transposed = op.wordAttr("form") == "nt";
+  DotInfo info{.async = true, .contracted = k, .compute = DType::F32, .run = columns, .rhsStep = 1};
+  info.lhs = {.loop = {k, rows}, .stride = {1, k}, .outer = rows};
+  info.rhs = {.loop = {k, columns}, .outer = columns};
+  info.rhs.stride = transposed ? std::vector<int64_t>{1, k} : std::vector<int64_t>{columns, 1};
+  if (lhs.isSmem())
+    info.lhs.cells = cellsOf(lhs);
+  info.rhs.cells = cellsOf(rhs);
+  info.lhs.readers.assign(size_t(rows), manyThreads);
+  info.rhs.readers.assign(size_t(columns), manyThreads);
+  for (int64_t row = 0; row < rows; ++row)
+    info.runs.push_back({row * columns, row, 0});
+  instr.info = std::move(info);
+  return true;
+}
+
+bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
+  switch (op.kind()) {
+  case OpKind::AllocShared:
+    return prepareAllocShared(op, instr);
+  case OpKind::Stage: {
+    Type memory = op.operand(0)->type();
+    instr.info = StageInfo{memory.stages(), stageBytes(memory) / dtypeBytes(memory.dtype())};
+    return true;
+  }
+  case OpKind::SharedStore:
+  case OpKind::StMatrix:
+    instr.info = sharedInfo(op.operand(1)->type(), op.operand(0)->type());
+    return true;
+  case OpKind::SharedLoad:
+    instr.info = sharedInfo(op.operand(0)->type(), op.result()->type());
+    return true;
+  case OpKind::TmaLoad:
+  case OpKind::TmaStore:
+    return prepareTma(op, instr);
+  case OpKind::MbarrierInit:
+    return prepareMbarrier(op, instr);
+  case OpKind::Role:
+    return prepareRole(op, instr);
+  case OpKind::Wgmma:
+    return prepareWgmma(op, instr);
+  case OpKind::ExtractTile:
+    instr.info = PartInfo{op.operand(0)->type().extents(), op.result()->type().extents()};
+    return true;
+  case OpKind::BarrierOp:
+  case OpKind::FenceAsync:
+  case OpKind::MbarrierArrive:
+  case OpKind::MbarrierExpect:
+  case OpKind::MbarrierWait:
+  case OpKind::SharedView:
+  case OpKind::TmaPrefetch:
+  case OpKind::TmaStoreWait:
+  case OpKind::Undefined:
+  case OpKind::WgmmaWait:
+    return true;
+  default:
+    return fail(ErrorCode::CannotInterpret, "the interpreter does not know the op '" + std::string(op.info().name) + "'", &op);
+  }
+}
+
+} // namespace minic::interp

@@ -1,0 +1,77 @@
+// tma: boxes that move between global and shared memory, and reads of shared memory that go on until a wait.
+#include "Agent.h"
+
+#include "minic/IR/Printer.h"
+
+namespace minic::interp {
+
+void Agent::hold(AsyncReads &reads, int memory, int64_t cell) {
+  cta.memory(memory).hold(cell);
+  reads.cells.push_back({memory, int32_t(cell)});
+}
+
+void Agent::retireReads(std::deque<AsyncReads> &groups, int64_t pending, int32_t thread) {
+  for (; int64_t(groups.size()) > pending; groups.pop_front())
+    for (auto [index, cell] : groups.front().cells) {
+      SharedMemory &memory = cta.memory(index);
+      memory.letGo(cell);
+      memory.noteRead(cell, time.observer(), thread, groups.front().instr->ordinal);
+    }
+}
+
+const Operation *Agent::readerOf(int memory, int64_t cell) const {
+  for (const auto *groups : {&wgmmas, &tmaStores})
+    for (const AsyncReads &reads : *groups)
+      for (auto [index, at] : reads.cells)
+        if (index == memory && at == cell)
+          return reads.instr->op;
+  return nullptr;
+}
+
+bool Agent::checkEnd() {
+  for (const auto *groups : {&wgmmas, &tmaStores}) {
+    if (groups->empty())
+      continue;
+    const Instr &instr = *groups->front().instr;
+    bool isWgmma = groups == &wgmmas;
+    Diagnostic error = fault(instr, ErrorCode::SharedRace,
+                             "the text ends while a " + std::string(instr.op->info().name) + " is in flight, without a " +
+                                 (isWgmma ? "wgmma_wait" : "tma_store_wait"));
+    error.fix = std::string("put `") + (isWgmma ? "wgmma_wait" : "tma_store_wait") + " pending = 0` at the end";
+    return report(std::move(error).note("in: " + printOperation(*instr.op)));
+  }
+  return true;
+}
+
+bool Agent::tmaLoad(const Instr &instr) {
+  const TmaInfo &info = std::get<TmaInfo>(instr.info);
+  Position at;
+  LaneArray box;
+  Mbarrier *mbarrier = mbarrierAt(instr, 2, firstThread, at);
+  if (!mbarrier)
+    return false;
+  if (mbarrier->bytes < info.bytes)
+    return fail(instr, ErrorCode::MbarrierMisuse,
+                "more bytes arrive at an mbarrier than were expected: " + std::to_string(info.bytes) + ", and its " +
+                    mbarrier->stateText());
+  if (!loadBox(instr, info.box, instr.in[0], 4, box))
+    return false;
+  // Landed now, but known only to those who know that the phase is over.
+  size_t timeline = cta.timelineOf(*mbarrier);
+  Stamp landing{mbarrier->completed + 1, instr.ordinal, noThread, uint16_t(timeline)};
+  if (!writeShared(instr, slots[size_t(instr.in[1])], info.memory, box, &landing))
+    return false;
+  mbarrier->bytes -= info.bytes;
+  mbarrier->settle(timeline);
+  return true;
+}
+
+bool Agent::tmaStore(const Instr &instr) {
+  const TmaInfo &info = std::get<TmaInfo>(instr.info);
+  tmaStores.push_back({&instr, {}});
+  LaneArray box{.dtype = instr.op->operand(0)->type().dtype()};
+  return readShared(instr, slots[size_t(instr.in[0])], info.memory, &tmaStores.back(), box) &&
+         storeBox(instr, info.box, instr.in[1], 2, box);
+}
+
+} // namespace minic::interp

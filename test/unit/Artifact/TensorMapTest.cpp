@@ -1,0 +1,29 @@
+#include "minic/Artifact/TensorMap.h"
+
+#include <gtest/gtest.h>
+
+using namespace minic;
+
+namespace {
+
+std::string faultOf(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> box, int64_t swizzle) {
+  return tensorMapFault(dtype, shape, box, swizzle).value_or("");
+}
+
+TEST(TensorMap, RowsAreWholeUnits) {
+  EXPECT_EQ(faultOf(DType::BF16, {5, 40}, {8, 64}, 128), "");
+  EXPECT_EQ(faultOf(DType::BF16, {5, 36}, {8, 64}, 128), "has rows of 72 bytes, but TMA needs a multiple of 16");
+  EXPECT_EQ(faultOf(DType::F32, {3, 5, 36}, {1, 8, 32}, 0), "");
+}
+
+TEST(TensorMap, WideBoxesNeedWholeSlabs) {
+  EXPECT_EQ(faultOf(DType::BF16, {5, 192}, {8, 128}, 128), "");
+  EXPECT_EQ(faultOf(DType::BF16, {5, 200}, {8, 128}, 128),
+            "has rows of 400 bytes, but its box, which is wider than the swizzle, needs a multiple of 128");
+  EXPECT_EQ(faultOf(DType::BF16, {5, 200}, {8, 64}, 128), "");
+  EXPECT_EQ(faultOf(DType::BF16, {5, 200}, {8, 128}, 0), "");
+}
+
+TEST(TensorMap, OneRank) { EXPECT_NE(faultOf(DType::F32, {8, 8}, {8}, 0), ""); }
+
+} // namespace
