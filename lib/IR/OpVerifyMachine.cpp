@@ -239,10 +239,10 @@ static void checkTmaCopy(Operation &op, unsigned map, unsigned memory, unsigned 
   if (op.numOperands() - first != unsigned(mapType.rank())) {
     reporter.error(op, ErrorCode::OperandCount,
                    opText(op) + " needs one index for each axis of the map, " + countText(size_t(mapType.rank()), "index") +
-                       ", not " + std::to_string(op.numOperands() - 1));
+                       ", not " + std::to_string(op.numOperands() - first));
     return;
   }
-  for (unsigned i = 1; i < op.numOperands(); ++i)
+  for (unsigned i = first; i < op.numOperands(); ++i)
     if (!expectIndex(op, i, reporter))
       return;
   std::vector<int64_t> box = mapType.box(), shape = memoryType.extents();
