@@ -121,4 +121,21 @@ inline bool sameBits(const HostTensor &a, const HostTensor &b) {
          (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
 }
 
+/// Replaces the first (or `which`th) occurrence; the test fails if there is none.
+inline std::string replaced(std::string text, const std::string &from, const std::string &to, int which = 0) {
+  size_t at = text.find(from);
+  while (which-- > 0 && at != std::string::npos)
+    at = text.find(from, at + 1);
+  EXPECT_NE(at, std::string::npos) << "no '" << from << "' in\n" << text;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+/// Whether one of the findings has the code.
+inline bool says(const Diagnostics &list, ErrorCode code) {
+  for (const Diagnostic &diagnostic : list)
+    if (diagnostic.code == code)
+      return true;
+  return false;
+}
+
 } // namespace minic::test

@@ -31,22 +31,6 @@ graph @total(%x: tensor<2x5000xf32>) -> (y: tensor<2xf32>) {
   return %y
 })";
 
-/// Replaces the first (or `which`th) occurrence; the test fails if there is none.
-std::string replaced(std::string text, const std::string &from, const std::string &to, int which = 0) {
-  size_t at = text.find(from);
-  while (which-- > 0 && at != std::string::npos)
-    at = text.find(from, at + 1);
-  EXPECT_NE(at, std::string::npos) << "no '" << from << "' in\n" << text;
-  return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
-
-bool says(const Diagnostics &list, ErrorCode code) {
-  for (const Diagnostic &diagnostic : list)
-    if (diagnostic.code == code)
-      return true;
-  return false;
-}
-
 /// Runs text that stands below the graph level as it is.
 Diagnostics runErrors(const std::string &text) {
   RunResult result = run(text, Stage::Graph, {}, {});
