@@ -146,7 +146,7 @@ def attention(minic, examples):
         q, k, v = randn(rows, 128), randn(keys, 128), randn(keys, 128)
         y = torch.empty_like(q)
         box = (128, 128)
-        launch = kernel.launcher((rows + 127) // 128, (q, box), (k, box), (v, box), factor, y, rows, keys)
+        launch = kernel.launcher((rows + 127) // 128, (q, box), (k, box), (v, box), factor, y, rows, keys // 128)
 
         def peer():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
