@@ -35,7 +35,7 @@ static KernelCode describe(Function &kernel) {
                   .dynamicSharedBytes = shared.dynamic};
   for (Value *param : kernel.params()) {
     Type type = param->type();
-    KernelParam &spec = code.params.emplace_back();
+    KernelParam &spec = code.params.emplace_back(KernelParam{.name = param->name()});
     if (type.isTensorMap())
       spec.map = TensorMapSpec{type.dtype(), type.shape(), type.box(), type.swizzle()};
   }

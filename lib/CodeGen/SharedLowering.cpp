@@ -88,7 +88,99 @@ llvm::Value *SharedReader::read(int64_t offset) {
   return elements[size_t(offset - first)];
 }
 
+//===- Swizzled memory -===//
+
+namespace {
+
+/// Accesses to a tile in swizzled memory: pieces of registers that lie side by side in one 16-byte chunk.
+class SwizzledAccess {
+public:
+  SwizzledAccess(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout)
+      : k(k), memory(memory), type(type), layout(layout) {
+    const std::vector<int64_t> columns = {0, 1};
+    widthOfPiece = threadAlignment(layout, columns, type.dtype());
+    for (int64_t r = 0; r < layout.numRegs(); r += widthOfPiece)
+      while (widthOfPiece > 1 && !isPiece(r))
+        widthOfPiece /= 2;
+  }
+  int64_t width() const { return widthOfPiece; }
+  llvm::Align align() const { return llvm::Align(uint64_t(widthOfPiece * dtypeBytes(type.dtype()))); }
+  /// Of the piece that starts with register `r`.
+  llvm::Value *address(int64_t r);
+
+private:
+  bool isPiece(int64_t r) const {
+    int64_t first = registerPosition(layout, r, {0, 1}), row = registerPosition(layout, r, {1, 0});
+    bool whole = first % widthOfPiece == 0 && r + widthOfPiece <= layout.numRegs();
+    for (int64_t i = 1; whole && i < widthOfPiece; ++i)
+      whole = registerPosition(layout, r + i, {0, 1}) == first + i && registerPosition(layout, r + i, {1, 0}) == row;
+    return whole;
+  }
+
+  KernelLowering &k;
+  llvm::Value *memory;
+  Type type;
+  const Layout &layout;
+  int64_t widthOfPiece;
+};
+
+llvm::Value *SwizzledAccess::address(int64_t r) {
+  // elementOffset of SharedLayout.h, for a row and a column that depend on the thread.
+  IRBuilder &ir = k.ir;
+  int64_t bytes = dtypeBytes(type.dtype()), swizzle = type.swizzle();
+  llvm::Value *row = addIndex(ir, k.threadOffset(layout, 0), k.i32(registerPosition(layout, r, {1, 0})));
+  llvm::Value *column = addIndex(ir, k.threadOffset(layout, 1), k.i32(registerPosition(layout, r, {0, 1})));
+  llvm::Value *slab = ir.CreateUDiv(column, k.i32(slabColumns(type)));
+  llvm::Value *inRow = mulIndex(ir, ir.CreateURem(column, k.i32(slabColumns(type))), k.i32(bytes));
+  llvm::Value *line = ir.CreateUDiv(row, k.i32(128 / swizzle));
+  llvm::Value *pattern = ir.CreateAnd(line, uint64_t(swizzle / 16 - 1));
+  llvm::Value *inLine = ir.CreateXor(inRow, ir.CreateShl(pattern, uint64_t(4)));
+  llvm::Value *offset = addIndex(ir, mulIndex(ir, slab, k.i32(slabBytes(type))), mulIndex(ir, row, k.i32(swizzle)));
+  return ir.CreateInBoundsGEP(ir.getInt8Ty(), memory, addIndex(ir, offset, inLine));
+}
+
+void loadSwizzled(KernelLowering &k, Operation &op) {
+  Type type = op.result()->type();
+  SwizzledAccess access(k, k.scalar(op.operand(0)), op.operand(0)->type(), *type.layout());
+  llvm::Type *element = k.memoryType(type.dtype());
+  Registers result;
+  for (int64_t r = 0; r < type.layout()->numRegs(); r += access.width()) {
+    llvm::Type *piece = access.width() == 1 ? element : llvm::FixedVectorType::get(element, unsigned(access.width()));
+    llvm::Value *loaded = k.ir.CreateAlignedLoad(piece, access.address(r), access.align());
+    for (int64_t i = 0; i < access.width(); ++i)
+      result.push_back(k.fromMemory(access.width() == 1 ? loaded : k.ir.CreateExtractElement(loaded, uint64_t(i)), type.dtype()));
+  }
+  k.set(op.result(), std::move(result));
+}
+
+void storeSwizzled(KernelLowering &k, Operation &op) {
+  Type type = op.operand(0)->type();
+  const Layout &layout = *type.layout();
+  SwizzledAccess access(k, k.scalar(op.operand(1)), op.operand(1)->type(), layout);
+  llvm::Type *element = k.memoryType(type.dtype());
+  const Registers &value = k.get(op.operand(0));
+  std::map<std::pair<int64_t, int64_t>, bool> stored; // A register that replicates an earlier one is skipped.
+  k.guarded(k.isHolder(layout), [&] {
+    for (int64_t r = 0; r < layout.numRegs(); r += access.width()) {
+      if (std::exchange(stored[{registerPosition(layout, r, {1, 0}), registerPosition(layout, r, {0, 1})}], true))
+        continue;
+      llvm::Value *data = nullptr;
+      if (access.width() > 1)
+        data = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, unsigned(access.width())));
+      for (int64_t i = 0; i < access.width(); ++i) {
+        llvm::Value *part = k.toMemory(value[size_t(r + i)], type.dtype());
+        data = access.width() == 1 ? part : k.ir.CreateInsertElement(data, part, uint64_t(i));
+      }
+      k.ir.CreateAlignedStore(data, access.address(r), access.align());
+    }
+  });
+}
+
+} // namespace
+
 void lowerSharedLoad(KernelLowering &k, Operation &op) {
+  if (op.operand(0)->type().swizzle())
+    return loadSwizzled(k, op);
   Type type = op.result()->type();
   const Layout &layout = *type.layout();
   std::vector<int64_t> strides = op.operand(0)->type().smemStrides();
@@ -137,6 +229,8 @@ void lowerAllocShared(KernelLowering &k, Operation &op) {
 }
 
 void lowerSharedStore(KernelLowering &k, Operation &op) {
+  if (op.operand(1)->type().swizzle())
+    return storeSwizzled(k, op);
   Type type = op.operand(0)->type();
   const Layout &layout = *type.layout();
   std::vector<int64_t> strides = op.operand(1)->type().smemStrides();

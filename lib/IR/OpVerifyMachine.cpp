@@ -128,6 +128,10 @@ void verifySharedAccess(Operation &op, VerifyReporter &reporter) {
   if (!expectOperand(op, store ? 1 : 0, TypeKind::Smem, reporter))
     return;
   Type memory = op.operand(store ? 1 : 0)->type(), tile = store ? op.operand(0)->type() : op.result()->type();
+  if (memory.stages() != 1) {
+    reporter.error(op, ErrorCode::OperandType, opText(op) + " takes one stage of memory, not " + operandText(op, store ? 1 : 0));
+    return;
+  }
   if (tile.isTile() && tile.shape() == memory.shape() && tile.dtype() == memory.dtype())
     return;
   if (store)

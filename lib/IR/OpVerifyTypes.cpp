@@ -1,6 +1,8 @@
 // The checks of types by themselves: sizes, strides of shared memory, layouts of tiles.
 #include "OpVerify.h"
 
+#include "minic/Support/TensorMap.h"
+
 #include <algorithm>
 
 namespace minic {
@@ -61,9 +63,6 @@ std::optional<TypeFault> findStrideFault(Type type) {
   return std::nullopt;
 }
 
-/// Limits of a tensor map's box (CUDA Driver API, cuTensorMapEncodeTiled).
-constexpr int64_t maxBox = 256, maxMapRank = 5;
-
 std::optional<TypeFault> findSmemFault(Type type) {
   auto fault = [&](std::string why) { return TypeFault{ErrorCode::BadLayout, type.str() + " " + why}; };
   if (type.stages() < 1 || type.stages() > 64)
@@ -78,30 +77,6 @@ std::optional<TypeFault> findSmemFault(Type type) {
     return fault("has rows of " + std::to_string(rowBytes) + " bytes, which are not a multiple of its swizzle");
   if (rows % 8 || slab % 8 || slab < rows || slab > maxTileElements)
     return fault("must have a multiple of 8 rows, and slabs a multiple of 8 rows apart that hold them");
-  return std::nullopt;
-}
-
-std::optional<TypeFault> findMapFault(Type type) {
-  auto fault = [&](std::string why) { return TypeFault{ErrorCode::BadLayout, type.str() + " " + why}; };
-  int64_t rank = type.rank(), bytes = dtypeBytes(type.dtype());
-  if (rank < 1 || type.box().size() != size_t(rank))
-    return fault("needs `box`, an extent for each axis");
-  int64_t inner = type.box().back() * bytes, slabs = type.swizzle() ? std::max<int64_t>(inner / type.swizzle(), 1) : 1;
-  for (int64_t extent : type.box())
-    if (extent < 1 || extent > maxBox)
-      return fault("has a box with an extent that is not from 1 to 256");
-  if (inner % 16 || (type.swizzle() && inner % type.swizzle()))
-    return fault("has a box with rows of " + std::to_string(inner) + " bytes, not a multiple of " +
-                 std::to_string(std::max<int64_t>(type.swizzle(), 16)));
-  if (rank + (slabs > 1) > maxMapRank)
-    return fault("has more than 5 axes, counting one for the slabs of the box");
-  // Named sizes are checked when they are known, at launch.
-  if (auto size = type.shape().back().constant()) {
-    if (*size * bytes % 16)
-      return fault("has rows of " + std::to_string(*size * bytes) + " bytes, but TMA needs a multiple of 16");
-    if (slabs > 1 && *size * bytes % type.swizzle())
-      return fault("has rows of " + std::to_string(*size * bytes) + " bytes, which a box wider than the swizzle does not divide");
-  }
   return std::nullopt;
 }
 
@@ -160,8 +135,12 @@ std::optional<TypeFault> findTypeFault(Type type, Level level, int64_t threads) 
     return TypeFault{ErrorCode::BadDim, type.str() + " has more bytes than 64 bits can count"};
   if (type.isTensor() || type.isBuffer())
     return std::nullopt;
-  if (type.isTensorMap())
-    return findMapFault(type);
+  if (type.isTensorMap()) {
+    // Named sizes are checked when they are known, at launch.
+    if (auto why = tensorMapFault(type.dtype(), type.shape(), type.box(), type.swizzle()))
+      return TypeFault{ErrorCode::BadLayout, type.str() + " " + *why};
+    return std::nullopt;
+  }
   if (auto fault = findTileShapeFault(type))
     return fault;
   if (type.isSmem())

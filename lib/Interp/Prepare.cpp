@@ -1,7 +1,7 @@
 #include "Preparer.h"
 
-#include "minic/Artifact/TensorMap.h"
 #include "minic/IR/Printer.h"
+#include "minic/Support/TensorMap.h"
 
 #include <algorithm>
 #include <limits>
@@ -94,7 +94,7 @@ bool Preparer::addParam(const Value &param) {
   if (!elements || *elements > std::numeric_limits<int64_t>::max() / 8)
     return fail(ErrorCode::TooLarge, "the buffer '" + buffer.name + "' is too large");
   if (type.isTensorMap())
-    if (auto fault = tensorMapFault(type.dtype(), buffer.shape, type.box(), type.swizzle()))
+    if (auto fault = tensorMapFault(type.dtype(), {buffer.shape.begin(), buffer.shape.end()}, type.box(), type.swizzle()))
       return fail(ErrorCode::LaunchMismatch, "the parameter '" + buffer.name + "' " + *fault);
   buffer.elements = *elements;
   kernel->buffers.push_back(std::move(buffer));

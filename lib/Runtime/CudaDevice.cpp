@@ -3,6 +3,7 @@
 #include "DriverApi.h"
 #include "ModuleCache.h"
 #include "TensorMaps.h"
+#include "minic/Support/TensorMap.h"
 
 #include <algorithm>
 #include <cassert>
@@ -54,14 +55,16 @@ struct CudaDevice::Impl {
   /// The tensor map that parameter `i` asks for.
   Expected<const EncodedMap *> findMap(const KernelCode &kernel, size_t i, CuPointer address, const DimBindings &dims) {
     const TensorMapSpec &spec = *kernel.params[i].map;
+    std::string who = "the parameter '" + kernel.params[i].name + "' of kernel '" + kernel.name + "' ";
     std::vector<int64_t> shape;
     for (const DimExpr &size : spec.shape) {
       auto value = size.evaluate(dims);
       if (!value)
-        return Diagnostic{.code = ErrorCode::UnboundDim,
-                          .message = "a size of parameter " + std::to_string(i) + " of kernel '" + kernel.name + "' has no value"};
+        return Diagnostic{.code = ErrorCode::UnboundDim, .message = who + "has a size without a value"};
       shape.push_back(*value);
     }
+    if (auto fault = tensorMapFault(spec.dtype, {shape.begin(), shape.end()}, spec.box, spec.swizzle))
+      return Diagnostic{.code = ErrorCode::LaunchMismatch, .message = who + *fault};
     return tensorMaps.find(spec, shape, address);
   }
 

@@ -25,6 +25,16 @@ def softmax64(x):
         return e / e.sum(axis=-1, keepdims=True)
 
 
+def to_bf16(x):
+    """Rounds to nearest even; numpy has no bf16, so the bits as two bytes, which is how minic writes and reads them."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view("V2")
+
+
+def from_bf16(x):
+    return (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
 class Checker:
     def __init__(self, minic, scratch):
         self.minic, self.scratch, self.rows = minic, pathlib.Path(scratch), []
@@ -237,6 +247,28 @@ def main():
             c.record("special values", all(np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want)), e=got[0].tolist())
 
         c.case("special values", special_values)
+
+        # Kernels by hand, through tensor maps and dynamic shared memory; 20 runs give the same bits.
+        def by_hand(name, inputs, want, tolerance):
+            runs = [c.run(examples / "kernels" / f"{name}.ir", inputs, ["y"], *gpu)[0] for _ in range(20)]
+            y = from_bf16(runs[0])
+            error = float(np.linalg.norm(y - want) / np.linalg.norm(want))
+            ok = error < tolerance and all(run.tobytes() == runs[0].tobytes() for run in runs)
+            c.record(f"{name} {' '.join('x'.join(map(str, i.shape)) for i in inputs.values())}", ok, relative_error=error)
+
+        def kernels():
+            x = to_bf16(rng.standard_normal((4097, 1024)) * 3)
+            by_hand("row_softmax_warp", {"x": x}, softmax64(from_bf16(x)), 3e-3)
+            for m, k, n in ((128, 64, 256), (1000, 776, 1088), (2048, 2048, 2048), (8, 8, 64)):
+                x, w, b = (to_bf16(rng.standard_normal(s)) for s in ((m, k), (k, n), (n,)))
+                want = np.maximum(from_bf16(x).astype(np.float64) @ from_bf16(w).astype(np.float64) + from_bf16(b), 0)
+                by_hand("gemm_bias_relu_sm90", {"x": x, "w": w, "b": b}, want, 3e-3)
+            for m, n in ((128, 128), (1000, 896), (2048, 2048)):
+                q, k, v = (to_bf16(rng.standard_normal((s, 128))) for s in (m, n, n))
+                scores = from_bf16(q).astype(np.float64) @ from_bf16(k).astype(np.float64).T / 128**0.5
+                by_hand("attention_sm90", {"q": q, "k": k, "v": v}, softmax64(scores) @ from_bf16(v), 4e-3)
+
+        c.case("kernels by hand", kernels)
 
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(c.rows, indent=1))

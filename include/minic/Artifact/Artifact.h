@@ -28,6 +28,7 @@ struct TensorMapSpec {
 
 /// A parameter of a kernel: a device pointer, or a tensor map of the buffer there.
 struct KernelParam {
+  std::string name; ///< For messages; may be empty.
   std::optional<TensorMapSpec> map = std::nullopt;
 };
 

@@ -36,6 +36,10 @@ std::string roundTrip(const std::string &text, PrintOptions options = {}) {
 
 const std::string graphHead = "graph @g(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) -> (z: tensor<4x8xf32>)";
 const std::string kernelHead = "kernel @k(%b: buffer<Nx8xf32>, %i: index, %t: tile<4x8xf32>, %s: smem<4x8xf32>) at machine";
+const std::string asyncHead =
+    "kernel @k(%m: tensor_map<NxKxbf16, box = [64, 128], #swizzle128>, %i: index, %p: i1, %b: mbarrier<4>, "
+    "%s: smem<64x128xbf16, #swizzle128, stages = 4>, %v: smem<64x128xbf16, #swizzle128, slab = 128>, "
+    "%t: tile<64x128xbf16>, %f: inflight<tile<64x128xf32>>) at machine";
 const std::string planHead = "plan @p(%b: buffer<Nx8xf32>) -> (c: buffer<Nx8xf32>)";
 const std::string scalarHead = "kernel @k(%a: f32, %b: f32, %c: f32, %p: i1) at tile";
 
@@ -87,6 +91,31 @@ std::multimap<std::string, Sample> samples() {
       {"store", {kernelHead, {"store %t, %b, %i, %i, mask = [0]"}}},
       {"in_bounds", {kernelHead, {"%r = in_bounds %i, axis = 0, size = 4*N : tile<4x1xi1>"}}},
       {"dot", {kernelHead, {"%r = dot %t, %t, %t, axes = [1] : tile<4x8xf32>"}}},
+      {"for", {kernelHead, {"for %i, %i, %i, unroll = full { ^(%j: index):", "  yield", "}"}}},
+      {"load", {kernelHead, {"%r = load %b, %i, %i, mask = [], vec = 8, cache = stream : tile<4x8xf32>"}}},
+      {"store", {kernelHead, {"store %t, %b, %i, %i, mask = [], vec = 8, cache = stream"}}},
+      {"role", {kernelHead, {"role maker, warps = 4, instances = 2, regs = 24, active = thread { ^(%j: index):", "  yield", "}"}}},
+      {"role", {kernelHead, {"role user, warps = 1 {", "  yield", "}"}}},
+      {"stage", {asyncHead, {"%r = stage %s, %i : smem<64x128xbf16, #swizzle128>"}}},
+      {"shared_view", {asyncHead, {"%r = shared_view %v, %i, %i : smem<8x64xbf16, #swizzle128>"}}},
+      {"stmatrix", {asyncHead, {"stmatrix %t, %v"}}},
+      {"fence_async", {asyncHead, {"fence_async"}}},
+      {"mbarrier_init", {asyncHead, {"%r = mbarrier_init count = 8 : mbarrier<2>"}}},
+      {"mbarrier_expect", {asyncHead, {"mbarrier_expect %b, %i, bytes = 16384"}}},
+      {"mbarrier_arrive", {asyncHead, {"mbarrier_arrive %b, %i"}}},
+      {"mbarrier_arrive", {asyncHead, {"mbarrier_arrive %b, %i, %p"}}},
+      {"mbarrier_wait", {asyncHead, {"mbarrier_wait %b, %i"}}},
+      {"mbarrier_wait", {asyncHead, {"mbarrier_wait %b, %i, lap = previous"}}},
+      {"tma_prefetch", {asyncHead, {"tma_prefetch %m"}}},
+      {"tma_load", {asyncHead, {"tma_load %m, %v, %b, %i, %i, %i"}}},
+      {"tma_store", {asyncHead, {"tma_store %v, %m, %i, %i"}}},
+      {"tma_store_wait", {asyncHead, {"tma_store_wait pending = 1"}}},
+      {"undefined", {asyncHead, {"%r = undefined : inflight<tile<64x8xf32>>"}}},
+      {"wgmma", {asyncHead, {"%r = wgmma nt %v, %v : inflight<tile<64x64xf32>>"}}},
+      {"wgmma", {asyncHead, {"%r = wgmma nn %t, %v, %f, %p : inflight<tile<64x128xf32>>"}}},
+      {"wgmma_wait", {asyncHead, {"%r, %q = wgmma_wait %f, %t, pending = 0 : tile<64x128xf32>, tile<64x128xbf16>"}}},
+      {"extract_tile", {asyncHead, {"%r = extract_tile %t, %i, %i : tile<64x16xbf16>"}}},
+      {"tensor_map", {planHead, {"%r = tensor_map %b : tensor_map<Nx8xf32, box = [64, 8]>"}, "return %b"}},
       {"alloc_shared", {kernelHead, {"%r = alloc_shared : smem<64x16xf32, strides = [1, 68]>"}}},
       {"shared_store", {kernelHead, {"shared_store %t, %s"}}},
       {"shared_load", {kernelHead, {"%r = shared_load %s : tile<4x8xf32>"}}},
