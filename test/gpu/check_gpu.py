@@ -270,6 +270,37 @@ def main():
 
         c.case("kernels by hand", kernels)
 
+        # Written through one layout and read through another, so that each thread reads what others wrote.
+        def swizzled(dtype, numpy_type, swizzle):
+            extents = f"64x128x{dtype}"
+            text = f"""minic 1
+module target = sm_90a
+#rows = layout<reg = [1:4@1, 0:16@4], lane = [1:32@4], warp = [0:4@1]>
+#columns = layout<reg = [1:2@1, 0:2@8, 1:16@8], lane = [1:4@2, 0:8@1], warp = [0:4@16]>
+kernel @k(%x: buffer<{extents}>, %y: buffer<{extents}>) at machine, threads = 128 {{
+  %c0 = constant 0 : index
+  %s = alloc_shared : smem<{extents}, #swizzle{swizzle}>
+  %t = load %x, %c0, %c0, mask = [], vec = 1 : tile<{extents}, #rows>
+  shared_store %t, %s
+  barrier
+  %u = shared_load %s : tile<{extents}, #columns>
+  store %u, %y, %c0, %c0, mask = [], vec = 1
+  return
+}}
+plan @p(%x: buffer<{extents}>) -> (y: buffer<{extents}>) {{
+  %y = alloc : buffer<{extents}>
+  launch @k(%x, %y), grid = [1]
+  return %y
+}}
+"""
+            x = rng.standard_normal((64, 128)).astype(numpy_type)
+            (y,) = c.run(graph_file(c, f"swizzled_{dtype}_{swizzle}", text), {"x": x}, ["y"], *gpu)
+            c.record(f"swizzled {dtype} {swizzle}", x.tobytes() == y.tobytes())
+
+        for dtype, numpy_type in (("f16", np.float16), ("f32", np.float32), ("f64", np.float64)):
+            for swizzle in (32, 64, 128):
+                c.case(f"swizzled {dtype} {swizzle}", lambda: swizzled(dtype, numpy_type, swizzle))
+
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(c.rows, indent=1))
         missed = sum(row["outcome"] == "miss" for row in c.rows)

@@ -163,7 +163,7 @@ TEST(MachineVerifier, SharedAccess) {
               {"one shape and element type: %zero: tile<64x64xf32", "%plain: smem<64x64xbf16>"});
   right.wrong("%half, %plain", "%c0, %plain", OperandType, {"`shared_store` takes a tile here, not %c0: index"});
   right.wrong("%half, %plain", "%half, %half", OperandType, {"`shared_store` takes", "here, not %half"});
-  right.wrong("%half, %plain", "%half, %ring", ShapeMismatch, {"one shape and element type", "%ring"});
+  right.wrong("%half, %plain", "%half, %ring", OperandType, {"takes one stage of memory, not %ring"});
   Right other(kernel("%t = shared_load %plain : tile<64x64xbf16, #acc>"));
   other.wrong("%plain : tile<64x64xbf16, #acc>", "%plain : tile<64x64xf32, #acc>", TypeMismatch,
               {"expected a tile of the shape and element type of %plain: smem<64x64xbf16>, stated tile<64x64xf32"});
@@ -541,17 +541,17 @@ TEST(MachineVerifier, TypesOfMaps) {
         "AxBxCxDxExf32, box = [1, 1, 1, 8, 4]", "AxBxCxDxf32, box = [1, 1, 8, 64], #swizzle128", "Nxf32, box = [32], #swizzle128"})
     accept(text(fine));
   for (const auto &[map, words] : std::vector<std::pair<std::string, std::string>>{
-           {"MxNxbf16", "needs `box`, an extent for each axis"},
+           {"MxNxbf16", "needs a box with one extent for each axis of its tensor"},
            {"MxNxbf16, box = [0, 64]", "has a box with an extent that is not from 1 to 256"},
            {"MxNxbf16, box = [264, 64]", "has a box with an extent that is not from 1 to 256"},
-           {"MxNxbf16, box = [8, 4]", "has a box with rows of 8 bytes, not a multiple of 16"},
-           {"MxNxbf16, box = [8, 32], #swizzle128", "has a box with rows of 64 bytes, not a multiple of 128"},
-           {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, not a multiple of 128"},
+           {"MxNxbf16, box = [8, 4]", "has a box with rows of 8 bytes, which is no multiple of 16"},
+           {"MxNxbf16, box = [8, 32], #swizzle128", "has a box with rows of 64 bytes, which is no multiple of 128"},
+           {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, which is no multiple of 128"},
            {"AxBxCxDxExFxf32, box = [1, 1, 1, 1, 8, 4]", "has more than 5 axes, counting one for the slabs of the box"},
            {"AxBxCxDxExf32, box = [1, 1, 1, 8, 64], #swizzle128", "has more than 5 axes, counting one for the slabs of the box"},
            {"64x1001xbf16, box = [64, 64], #swizzle128", "has rows of 2002 bytes, but TMA needs a multiple of 16"},
            {"64x1000xbf16, box = [64, 128], #swizzle128",
-            "has rows of 2000 bytes, which a box wider than the swizzle does not divide"}})
+            "has rows of 2000 bytes, but its box, which is wider than the swizzle, needs a multiple of 128"}})
     refuse(text(map), BadLayout, {"parameter %x of kernel @k: tensor_map<", words});
 }
 
