@@ -75,8 +75,7 @@ static std::vector<llvm::Value *> coordinates(KernelLowering &k, Operation &op, 
   std::vector<llvm::Value *> result;
   for (unsigned axis = unsigned(map.rank()); axis-- > 0;)
     result.push_back(ir.CreateTrunc(k.scalar(op.operand(first + axis)), ir.getInt32Ty()));
-  int64_t columns = map.swizzle() ? map.swizzle() / dtypeBytes(map.dtype()) : 0;
-  if (columns && map.box().back() > columns) {
+  if (int64_t columns = slabColumnsOfBox(map)) {
     result.push_back(ir.CreateUDiv(result[0], k.i32(columns)));
     result[0] = k.i32(0);
   }

@@ -239,12 +239,13 @@ void KernelLowering::lowerFor(Operation &op) {
 
 void KernelLowering::lowerUnrolled(Operation &op, Registers carried) {
   auto bound = [&](unsigned i) { return *op.operand(i)->definition()->attr("value")->asInt(); };
-  // What stays in registers has few parts; text that asks for more is slow to compile and no use.
-  constexpr int64_t maxTrips = 256;
-  if ((bound(1) - bound(0)) / bound(2) > maxTrips)
-    return fail(op, "unrolls more than " + std::to_string(maxTrips) + " trips");
+  // What stays in registers has few parts; text that asks for more is slow to compile and no use. Counted over all loops, since
+  // they nest.
+  constexpr int64_t maxTrips = 4096;
   Block &region = op.region();
-  for (int64_t at = bound(0); at < bound(1); at += bound(2)) {
+  for (int64_t at = bound(0); at < bound(1);) {
+    if (++unrolledTrips > maxTrips)
+      return fail(op, "and the other loops with `unroll` of the kernel have more than " + std::to_string(maxTrips) + " trips");
     set(region.argument(0), {i64(at)});
     auto from = carried.begin();
     for (unsigned i = 1; i < region.arguments().size(); ++i) {
@@ -256,6 +257,8 @@ void KernelLowering::lowerUnrolled(Operation &op, Registers carried) {
     for (const Registers &value : lowerRegion(region))
       next.insert(next.end(), value.begin(), value.end());
     carried = std::move(next);
+    if (__builtin_add_overflow(at, bound(2), &at))
+      break;
   }
   auto from = carried.begin();
   for (unsigned i = 0; i < op.numResults(); ++i) {

@@ -108,7 +108,7 @@ private:
   llvm::Function &function;
   Diagnostics &errors;
   int64_t threads;
-  int64_t dynamicUsed = 0;
+  int64_t dynamicUsed = 0, unrolledTrips = 0;
   bool oneThread = false; ///< Where one thread of a role is active.
   llvm::Value *laneId = nullptr, *warpId = nullptr, *firstThread = nullptr;
   std::unordered_map<const Value *, Registers> values; // Looked up only, as the caches below: their order cannot reach any output.

@@ -260,6 +260,10 @@ static void checkTmaCopy(Operation &op, unsigned map, unsigned memory, unsigned 
     reporter.error(op, ErrorCode::BadLayout, opText(op) + " needs a map and memory of one swizzle" + both);
   else if (!memoryType.strides().empty())
     reporter.error(op, ErrorCode::BadLayout, opText(op) + " needs memory without strides" + both);
+  else if (int64_t columns = slabColumnsOfBox(mapType), last = constantOf(*op.operands().back(), 0); columns && last % columns)
+    reporter.error(op, ErrorCode::ShapeMismatch,
+                   opText(op) + " moves slabs, so its last index is a multiple of " + std::to_string(columns) + ", not " +
+                       std::to_string(last));
 }
 
 void verifyTma(Operation &op, VerifyReporter &reporter) {
@@ -306,9 +310,15 @@ static std::string layoutHint(Operation &op, int64_t columns) {
 /// 4 warps, one group of the tensor cores.
 static bool expectWarpgroup(Operation &op, VerifyReporter &reporter) {
   int64_t threads = threadsAround(op);
-  if (threads == 128)
+  const Operation *role = roleOf(op);
+  if (threads != 128)
+    reporter.error(op, ErrorCode::BadStructure, opText(op) + " is run by 4 warps, not by " + std::to_string(threads / 32));
+  else if (role && firstWarp(*role) % 4 != 0)
+    reporter.error(op, ErrorCode::BadStructure,
+                   opText(op) + " is run by 4 warps from a multiple of 4 on, but this role starts at warp " +
+                       std::to_string(firstWarp(*role)));
+  else
     return true;
-  reporter.error(op, ErrorCode::BadStructure, opText(op) + " is run by 4 warps, not by " + std::to_string(threads / 32));
   return false;
 }
 

@@ -130,6 +130,7 @@ private:
   bool mbarrierExpect(const Instr &instr);
   bool mbarrierArrive(const Instr &instr);
   bool arrive(const Instr &instr, Mbarrier &mbarrier, int64_t arrivals, bool all);
+  bool checkSlabs(const Instr &instr, const TmaInfo &info);
   bool tmaLoad(const Instr &instr);
   bool tmaStore(const Instr &instr);
   void hold(AsyncReads &reads, int memory, int64_t cell);

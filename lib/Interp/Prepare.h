@@ -66,6 +66,7 @@ struct TmaInfo {
   AccessInfo box;
   SharedInfo memory;
   int64_t bytes = 0;
+  int64_t slabColumns = 0; ///< What the last index is a multiple of; 0: any.
 };
 struct MbarrierInfo {
   size_t first = 0; ///< Among the kernel's.

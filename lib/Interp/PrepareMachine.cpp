@@ -1,6 +1,7 @@
 // Ops of the machine level made ready: where shared memory's elements lie, who runs a role, and the copies of tma.
 #include "Preparer.h"
 
+#include "minic/IR/Roles.h"
 #include "minic/IR/SharedLayout.h"
 
 #include <limits>
@@ -72,6 +73,7 @@ bool Preparer::prepareTma(const Operation &op, Instr &instr) {
   if (!elements || *elements > maxSharedElements)
     return fail(ErrorCode::TooLarge, "the box of " + map->type().str() + " is too large to be interpreted", &op);
   info.bytes = *elements * dtypeBytes(map->type().dtype());
+  info.slabColumns = slabColumnsOfBox(map->type());
   instr.info = std::move(info);
   return true;
 }
@@ -88,11 +90,10 @@ bool Preparer::prepareMbarrier(const Operation &op, Instr &instr) {
 
 bool Preparer::prepareRole(const Operation &op, Instr &instr) {
   RoleInfo info{.body = std::make_unique<Body>()};
-  info.warps = op.intAttr("warps");
-  info.instances = op.attr("instances") ? op.intAttr("instances") : 1;
-  info.oneThread = op.wordAttr("active") == "thread";
-  for (const Operation *before = op.prev(); before && before->is(OpKind::Role); before = before->prev())
-    info.firstWarp += before->intAttr("warps") * (before->attr("instances") ? before->intAttr("instances") : 1);
+  info.warps = roleWarps(op);
+  info.instances = roleInstances(op);
+  info.oneThread = isOneThread(op);
+  info.firstWarp = firstWarp(op);
   kernel->agents += size_t(info.instances);
   bool ok = prepareBlock(op.region(), *info.body);
   instr.info = std::move(info);

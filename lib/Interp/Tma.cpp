@@ -43,6 +43,14 @@ bool Agent::checkEnd() {
   return true;
 }
 
+bool Agent::checkSlabs(const Instr &instr, const TmaInfo &info) {
+  int64_t last = index(instr.in.back());
+  return info.slabColumns == 0 || last % info.slabColumns == 0 ||
+         fail(instr, ErrorCode::OutOfBounds,
+              "a box that is wider than the swizzle starts at a multiple of " + std::to_string(info.slabColumns) +
+                  " of the last axis, not at " + std::to_string(last));
+}
+
 bool Agent::tmaLoad(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
   Position at;
@@ -54,7 +62,7 @@ bool Agent::tmaLoad(const Instr &instr) {
     return fail(instr, ErrorCode::MbarrierMisuse,
                 "more bytes arrive at an mbarrier than were expected: " + std::to_string(info.bytes) + ", and its " +
                     mbarrier->stateText());
-  if (!loadBox(instr, info.box, instr.in[0], 4, box))
+  if (!checkSlabs(instr, info) || !loadBox(instr, info.box, instr.in[0], 4, box))
     return false;
   // Landed now, but known only to those who know that the phase is over.
   size_t timeline = cta.timelineOf(*mbarrier);
@@ -70,7 +78,7 @@ bool Agent::tmaStore(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
   tmaStores.push_back({&instr, {}});
   LaneArray box{.dtype = instr.op->operand(0)->type().dtype()};
-  return readShared(instr, slots[size_t(instr.in[0])], info.memory, &tmaStores.back(), box) &&
+  return checkSlabs(instr, info) && readShared(instr, slots[size_t(instr.in[0])], info.memory, &tmaStores.back(), box) &&
          storeBox(instr, info.box, instr.in[1], 2, box);
 }
 

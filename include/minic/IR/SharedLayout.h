@@ -16,6 +16,8 @@ inline constexpr int64_t swizzleAlignment = 1024;
 
 /// Columns of a slab.
 int64_t slabColumns(Type smem);
+/// Where a tensor map's box is wider than its swizzle and moves as slabs: the columns of one; else 0.
+int64_t slabColumnsOfBox(Type map);
 /// Bytes from one slab to the next.
 int64_t slabBytes(Type smem);
 /// Bytes from one stage to the next, and of all stages.
