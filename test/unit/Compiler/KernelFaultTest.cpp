@@ -9,7 +9,7 @@ namespace {
 
 /// Ten blocks of K, so that the ring of four stages goes round, and two tiles in each direction.
 const DimBindings gemmDims = {{"M", 256}, {"K", 640}, {"N", 512}};
-const DimBindings attentionDims = {{"M", 128}, {"N", 640}};
+const DimBindings attentionDims = {{"M", 128}, {"B", 5}};
 
 /// The code is that of the first finding, and all words stand in what is said together.
 void expectSaid(const Diagnostics &found, ErrorCode code, const std::vector<std::string> &words) {

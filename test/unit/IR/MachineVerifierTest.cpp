@@ -26,6 +26,7 @@ std::string kernel(const std::string &body) {
   %ws = alloc_shared : smem<64x64xbf16, #swizzle128>
   %ring = alloc_shared : smem<128x128xbf16, #swizzle128, stages = 2>
   %plain = alloc_shared : smem<64x64xbf16>
+  %mw = alloc_shared : smem<64x128xbf16, #swizzle128>
   %full = mbarrier_init count = 1 : mbarrier<2>
   %half = constant 0.0 : tile<64x64xbf16, #acc>
   %zero = constant 0.0 : tile<64x64xf32, #acc>
@@ -163,12 +164,14 @@ TEST(MachineVerifier, SharedAccess) {
               {"one shape and element type: %zero: tile<64x64xf32", "%plain: smem<64x64xbf16>"});
   right.wrong("%half, %plain", "%c0, %plain", OperandType, {"`shared_store` takes a tile here, not %c0: index"});
   right.wrong("%half, %plain", "%half, %half", OperandType, {"`shared_store` takes", "here, not %half"});
-  right.wrong("%half, %plain", "%half, %ring", ShapeMismatch, {"one shape and element type", "%ring"});
+  right.wrong("%half, %plain", "%half, %mw", ShapeMismatch, {"one shape and element type", "%mw: smem<64x128xbf16"});
+  right.wrong("%half, %plain", "%half, %ring", OperandType, {"`shared_store` takes one stage of memory, not %ring"});
   Right other(kernel("%t = shared_load %plain : tile<64x64xbf16, #acc>"));
   other.wrong("%plain : tile<64x64xbf16, #acc>", "%plain : tile<64x64xf32, #acc>", TypeMismatch,
               {"expected a tile of the shape and element type of %plain: smem<64x64xbf16>, stated tile<64x64xf32"});
   other.wrong("%plain : tile<64x64xbf16, #acc>", "%plain : tile<64x16xbf16, #part>", TypeMismatch,
               {"expected a tile of the shape"});
+  other.wrong("shared_load %plain", "shared_load %ring", OperandType, {"`shared_load` takes one stage of memory, not %ring"});
   other.wrong("shared_load %plain", "shared_load %half", OperandType, {"`shared_load` takes", "not %half"});
 }
 
@@ -347,9 +350,9 @@ TEST(MachineVerifier, WgmmaOperands) {
               {"multiplies 64xK by NxK transposed: %xs"});
   Right third(replaced(kernel(multiply), "nn %xs", "nn %half"));
   third.wrong("%half = constant 0.0 : tile<64x64xbf16, #acc>", "%half = constant 0.0 : tile<64x64xbf16, #rows>", BadLayout,
-               {"needs a in registers as wgmma has it: %half"});
+              {"needs a in registers as wgmma has it: %half"});
   third.wrong("%half = constant 0.0 : tile<64x64xbf16, #acc>", "%half = constant 0.0 : tile<64x128xbf16, #wide>", ShapeMismatch,
-               {"multiplies 64xK by KxN: %half"});
+              {"multiplies 64xK by KxN: %half"});
 }
 
 TEST(MachineVerifier, WgmmaElementTypes) {
@@ -541,17 +544,18 @@ TEST(MachineVerifier, TypesOfMaps) {
         "AxBxCxDxExf32, box = [1, 1, 1, 8, 4]", "AxBxCxDxf32, box = [1, 1, 8, 64], #swizzle128", "Nxf32, box = [32], #swizzle128"})
     accept(text(fine));
   for (const auto &[map, words] : std::vector<std::pair<std::string, std::string>>{
-           {"MxNxbf16", "needs `box`, an extent for each axis"},
+           {"MxNxbf16", "needs a box with one extent for each axis of its tensor"},
            {"MxNxbf16, box = [0, 64]", "has a box with an extent that is not from 1 to 256"},
            {"MxNxbf16, box = [264, 64]", "has a box with an extent that is not from 1 to 256"},
-           {"MxNxbf16, box = [8, 4]", "has a box with rows of 8 bytes, not a multiple of 16"},
-           {"MxNxbf16, box = [8, 32], #swizzle128", "has a box with rows of 64 bytes, not a multiple of 128"},
-           {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, not a multiple of 128"},
+           {"MxNxbf16, box = [8, 4]", "has a box with rows of 8 bytes, which is no multiple of 16"},
+           {"MxNxbf16, box = [8, 32], #swizzle128", "has a box with rows of 64 bytes, which is no multiple of 128"},
+           {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, which is no multiple of 128"},
            {"AxBxCxDxExFxf32, box = [1, 1, 1, 1, 8, 4]", "has more than 5 axes, counting one for the slabs of the box"},
            {"AxBxCxDxExf32, box = [1, 1, 1, 8, 64], #swizzle128", "has more than 5 axes, counting one for the slabs of the box"},
+           {"0xNxbf16, box = [8, 8]", "has a size of 0, which no tensor map can have"},
            {"64x1001xbf16, box = [64, 64], #swizzle128", "has rows of 2002 bytes, but TMA needs a multiple of 16"},
            {"64x1000xbf16, box = [64, 128], #swizzle128",
-            "has rows of 2000 bytes, which a box wider than the swizzle does not divide"}})
+            "has rows of 2000 bytes, but its box, which is wider than the swizzle, needs a multiple of 128"}})
     refuse(text(map), BadLayout, {"parameter %x of kernel @k: tensor_map<", words});
 }
 
