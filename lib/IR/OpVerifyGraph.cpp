@@ -493,6 +493,23 @@ void verifyYield(Operation &op, VerifyReporter &reporter) {
                          " needs " + wanted[i].str() + " there");
 }
 
+/// Outputs of a plan are distinct buffers, and none is an input.
+static void checkPlanResults(Operation &op, VerifyReporter &reporter) {
+  std::set<const Value *> taken;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    const Value *value = op.operand(i);
+    bool isInput = !value->definition();
+    if (!isInput && taken.insert(value).second)
+      continue;
+    reporter
+        .error(op, ErrorCode::ReturnMismatch,
+               opText(op) + " gives " + operandName(op, i) +
+                   (isInput ? ", which is an input: outputs have memory of their own" : " twice: outputs are distinct buffers"))
+        .fix = "return a `copy` of it";
+    return;
+  }
+}
+
 void verifyReturn(Operation &op, VerifyReporter &reporter) {
   Function &function = op.function();
   if (op.parentOp())
@@ -513,6 +530,8 @@ void verifyReturn(Operation &op, VerifyReporter &reporter) {
                      "result " + name + " of " + who + " is " + function.resultTypes[i].str() + ", but " + opText(op) + " gives " +
                          operandText(op, i));
     }
+  if (function.kind == FunctionKind::Plan)
+    checkPlanResults(op, reporter);
 }
 
 } // namespace minic

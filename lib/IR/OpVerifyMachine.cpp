@@ -24,11 +24,28 @@ namespace {
 /// The limits of setmaxnreg (PTX ISA).
 constexpr int64_t leastRegs = 24, mostRegs = 256;
 
+/// What is wrong with the numbers of one role.
+std::optional<std::string> roleFault(const Operation &role) {
+  int64_t warps = roleWarps(role), instances = roleInstances(role), regs = roleRegisters(role);
+  if (warps < 1 || warps > 32 || instances < 1 || instances > 32)
+    return "has from 1 to 32 warps and instances, not " + std::to_string(warps) + " and " + std::to_string(instances);
+  if (!role.attr("regs"))
+    return std::nullopt;
+  if (regs % 8 != 0 || regs < leastRegs || regs > mostRegs)
+    return "has regs = " + std::to_string(regs) + ", which is no multiple of 8 from 24 to 256";
+  if (warps % 4 != 0)
+    return "with `regs` has a multiple of 4 warps, not " + std::to_string(warps);
+  return std::nullopt;
+}
+
 /// What holds for all roles of a kernel together; asked at the last one.
 void checkRoles(Operation &last, VerifyReporter &reporter) {
   std::vector<Operation *> roles;
   for (Operation *op = &last; op && op->is(OpKind::Role); op = op->prev())
     roles.insert(roles.begin(), op);
+  for (Operation *role : roles)
+    if (roleFault(*role)) // Which was said there.
+      return;
   int64_t threads = threadsAround(last), warps = 0, taken = 0;
   std::string sum;
   for (Operation *role : roles) {
@@ -40,8 +57,8 @@ void checkRoles(Operation &last, VerifyReporter &reporter) {
     }
     warps += own;
     if (role->attr("regs")) {
-      taken += own * 32 * role->intAttr("regs");
-      sum += (sum.empty() ? "" : " + ") + std::to_string(own * 32) + " * " + std::to_string(role->intAttr("regs"));
+      taken += own * 32 * roleRegisters(*role);
+      sum += (sum.empty() ? "" : " + ") + std::to_string(own * 32) + " * " + std::to_string(roleRegisters(*role));
     }
   }
   if (warps * 32 != threads) {
@@ -70,20 +87,13 @@ void checkRoles(Operation &last, VerifyReporter &reporter) {
 } // namespace
 
 void verifyRole(Operation &op, VerifyReporter &reporter) {
-  auto bad = [&](std::string why) { reporter.error(op, ErrorCode::BadAttribute, opText(op) + " " + std::move(why)); };
   if (op.parentOp()) {
     reporter.error(op, ErrorCode::BadStructure, opText(op) + " stands at the top level of a kernel, not inside another operation");
     return;
   }
-  int64_t warps = roleWarps(op), instances = roleInstances(op);
-  if (warps < 1 || warps > 32 || instances < 1 || instances > 32)
-    return bad("has from 1 to 32 warps and instances, not " + std::to_string(warps) + " and " + std::to_string(instances));
-  if (op.attr("regs")) {
-    int64_t regs = op.intAttr("regs");
-    if (regs % 8 != 0 || regs < leastRegs || regs > mostRegs)
-      return bad("has regs = " + std::to_string(regs) + ", which is no multiple of 8 from 24 to 256");
-    if (warps % 4 != 0)
-      return bad("with `regs` has a multiple of 4 warps, not " + std::to_string(warps));
+  if (auto fault = roleFault(op)) {
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " " + *fault);
+    return;
   }
   std::span<Value *const> arguments = op.region().arguments();
   if (arguments.size() > 1 || (arguments.size() == 1 && !arguments[0]->type().isIndex())) {

@@ -24,7 +24,7 @@ std::optional<int64_t> boundedBytes(const std::vector<DimExpr> &shape, int64_t b
 }
 
 std::optional<TypeFault> findTileShapeFault(Type type) {
-  std::string_view what = type.isTile() ? "tile" : "shared memory";
+  std::string_view what = type.isSmem() ? "piece of shared memory" : "tile";
   int64_t elements = 1;
   for (const DimExpr &size : type.shape()) {
     if (!size.isConstant() || size.getCoefficient() < 1)
@@ -106,8 +106,7 @@ std::optional<TypeFault> findLayoutFault(Type tile, int64_t threads) {
   if (!warps)
     return fault("has a warp mode that is no mode of its axes, or more than 32 warps");
   if (threads && *warps * 32 != threads)
-    return fault("is for " + countText(size_t(*warps), "warp") + ", but the kernel has threads = " + std::to_string(threads) +
-                 ", that is " + countText(size_t(threads / 32), "warp"));
+    return fault("is for " + countText(size_t(*warps), "warp") + ", but " + countText(size_t(threads / 32), "warp") + " run this (threads = " + std::to_string(threads) + ")");
   if (!layoutCovers(layout, tile.extents()))
     return fault("does not hold every element of the tile equally often and nothing outside it");
   return std::nullopt;

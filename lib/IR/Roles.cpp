@@ -11,22 +11,28 @@ Operation *roleOf(const Operation &op) {
   return owner;
 }
 
-int64_t roleWarps(const Operation &role) { return role.intAttr("warps"); }
-int64_t roleInstances(const Operation &role) { return role.attr("instances") ? role.intAttr("instances") : 1; }
+static int64_t intOr(const Operation &op, std::string_view name, int64_t otherwise) {
+  const Attribute *value = op.attr(name);
+  return value && value->asInt() ? *value->asInt() : otherwise;
+}
+
+int64_t roleWarps(const Operation &role) { return intOr(role, "warps", 0); }
+int64_t roleInstances(const Operation &role) { return intOr(role, "instances", 1); }
+int64_t roleRegisters(const Operation &role) { return intOr(role, "regs", 0); }
 bool isOneThread(const Operation &role) { return role.wordAttr("active") == "thread"; }
 
 int64_t firstWarp(const Operation &role) {
-  int64_t warps = 0;
+  uint64_t warps = 0; // Of text that no verifier has seen: any numbers.
   for (const Operation *op = role.prev(); op && op->is(OpKind::Role); op = op->prev())
-    warps += roleWarps(*op) * roleInstances(*op);
-  return warps;
+    warps += uint64_t(roleWarps(*op)) * uint64_t(roleInstances(*op));
+  return int64_t(warps);
 }
 
 int64_t firstInstance(const Operation &role) {
-  int64_t instances = 0;
+  uint64_t instances = 0;
   for (const Operation *op = role.prev(); op && op->is(OpKind::Role); op = op->prev())
-    instances += roleInstances(*op);
-  return instances;
+    instances += uint64_t(roleInstances(*op));
+  return int64_t(instances);
 }
 
 int64_t registersAtStart(int64_t threads) {

@@ -4,6 +4,7 @@
 #include "minic/IR/Verifier.h"
 
 #include "OpVerify.h"
+#include "minic/IR/Roles.h"
 
 #include <algorithm>
 #include <cassert>
@@ -74,7 +75,10 @@ private:
     roleDepth = depth + 1;
     typeFaults.clear(); // Layouts are for the threads of the role.
   }
-  int64_t roleThreads() const { return role->attr("warps") && role->attr("warps")->asInt() ? role->intAttr("warps") * 32 : 0; }
+  int64_t roleThreads() const {
+    int64_t warps = roleWarps(*role);
+    return warps >= 1 && warps <= 32 ? warps * 32 : 0;
+  }
   bool checkResultForms(Operation &op);
   bool regionsWellFormed(Operation &op);
   void checkGrid(Operation &op);

@@ -7,8 +7,10 @@ namespace minic {
 
 /// The role that the operation stands in, or null.
 Operation *roleOf(const Operation &op);
+/// Its attributes; 0, 1 and 0 where they are not there (or are no integers, before the verifier has seen them).
 int64_t roleWarps(const Operation &role);
 int64_t roleInstances(const Operation &role);
+int64_t roleRegisters(const Operation &role);
 /// Whether one thread of each instance runs the region.
 bool isOneThread(const Operation &role);
 /// Warps, and instances of roles, before this role in the CTA.

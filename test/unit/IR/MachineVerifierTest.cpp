@@ -26,6 +26,7 @@ std::string kernel(const std::string &body) {
   %ws = alloc_shared : smem<64x64xbf16, #swizzle128>
   %ring = alloc_shared : smem<128x128xbf16, #swizzle128, stages = 2>
   %plain = alloc_shared : smem<64x64xbf16>
+  %mw = alloc_shared : smem<64x128xbf16, #swizzle128>
   %full = mbarrier_init count = 1 : mbarrier<2>
   %half = constant 0.0 : tile<64x64xbf16, #acc>
   %zero = constant 0.0 : tile<64x64xf32, #acc>
@@ -99,6 +100,36 @@ TEST(MachineVerifier, RolesWithRegistersStartAtAWarpgroup) {
               {"`regs` moves registers of 4 warps together, but this role starts at warp 2"});
 }
 
+TEST(MachineVerifier, OneFaultOfARoleIsOneError) {
+  // What roles hold together is not asked where one of them is wrong by itself, and not of attributes that are not there.
+  const std::string text = "kernel @k() at machine, threads = 64 {\n  role a, warps = 1 {\n    yield\n  }\n"
+                           "  role b, warps = 1 {\n    barrier\n    yield\n  }\n  return\n}\n";
+  Right right(text);
+  right.wrong("a, warps = 1", "a, warps = 0", BadAttribute, {"from 1 to 32 warps and instances, not 0 and 1"});
+  right.wrong("a, warps = 1", "a, warps = 9999999999999", BadAttribute, {"not 9999999999999 and 1"});
+  right.wrong("a, warps = 1", "a, instances = 1", MissingAttribute, {"`role` needs `warps`"});
+}
+
+TEST(MachineVerifier, PlansReturnMemoryOfTheirOwn) {
+  Right right("plan @p(%x: buffer<2xf32>) -> (y: buffer<2xf32>, z: buffer<2xf32>) {\n  %a = copy %x : buffer<2xf32>\n"
+              "  %b = copy %x : buffer<2xf32>\n  return %a, %b\n}\n");
+  right.wrong("return %a, %b", "return %a, %x", ReturnMismatch, {"gives %x, which is an input"}, "return a `copy` of it");
+  right.wrong("return %a, %b", "return %a, %a", ReturnMismatch, {"gives %a twice"}, "return a `copy` of it");
+}
+
+TEST(MachineVerifier, WgmmaStartsAtAWarpgroup) {
+  const std::string text =
+      "kernel @k() at machine, threads = 256 {\n"
+      "  %m = alloc_shared : smem<64x64xbf16, #swizzle128>\n  role a, warps = 4 {\n    yield\n  }\n"
+      "  role b, warps = 4 {\n    %f = wgmma nn %m, %m : inflight<tile<64x64xf32, #layout<reg = [1:2@1, 0:2@8, "
+      "1:8@8], lane = [1:4@2, 0:8@1], warp = [0:4@16]>>>\n    %t = wgmma_wait %f, pending = 0 : tile<64x64xf32, "
+      "#layout<reg = [1:2@1, 0:2@8, 1:8@8], lane = [1:4@2, 0:8@1], warp = [0:4@16]>>\n    yield\n  }\n"
+      "  return\n}\n";
+  accept(text);
+  std::string shifted = replaced(replaced(text, "role a, warps = 4", "role a, warps = 2"), "threads = 256", "threads = 192");
+  refuse(shifted, BadStructure, {"from a multiple of 4 on, but this role starts at warp 2"});
+}
+
 TEST(MachineVerifier, RolesStandAtTheTop) {
   Right right("kernel @k() at machine, threads = 64 {\n  role a, warps = 2 {\n    barrier\n    yield\n  }\n  return\n}\n");
   right.wrong("    barrier\n", "    role b, warps = 2 {\n      yield\n    }\n", BadStructure,
@@ -163,12 +194,14 @@ TEST(MachineVerifier, SharedAccess) {
               {"one shape and element type: %zero: tile<64x64xf32", "%plain: smem<64x64xbf16>"});
   right.wrong("%half, %plain", "%c0, %plain", OperandType, {"`shared_store` takes a tile here, not %c0: index"});
   right.wrong("%half, %plain", "%half, %half", OperandType, {"`shared_store` takes", "here, not %half"});
-  right.wrong("%half, %plain", "%half, %ring", OperandType, {"takes one stage of memory, not %ring"});
+  right.wrong("%half, %plain", "%half, %mw", ShapeMismatch, {"one shape and element type", "%mw: smem<64x128xbf16"});
+  right.wrong("%half, %plain", "%half, %ring", OperandType, {"`shared_store` takes one stage of memory, not %ring"});
   Right other(kernel("%t = shared_load %plain : tile<64x64xbf16, #acc>"));
   other.wrong("%plain : tile<64x64xbf16, #acc>", "%plain : tile<64x64xf32, #acc>", TypeMismatch,
               {"expected a tile of the shape and element type of %plain: smem<64x64xbf16>, stated tile<64x64xf32"});
   other.wrong("%plain : tile<64x64xbf16, #acc>", "%plain : tile<64x16xbf16, #part>", TypeMismatch,
               {"expected a tile of the shape"});
+  other.wrong("shared_load %plain", "shared_load %ring", OperandType, {"`shared_load` takes one stage of memory, not %ring"});
   other.wrong("shared_load %plain", "shared_load %half", OperandType, {"`shared_load` takes", "not %half"});
 }
 
@@ -347,9 +380,9 @@ TEST(MachineVerifier, WgmmaOperands) {
               {"multiplies 64xK by NxK transposed: %xs"});
   Right third(replaced(kernel(multiply), "nn %xs", "nn %half"));
   third.wrong("%half = constant 0.0 : tile<64x64xbf16, #acc>", "%half = constant 0.0 : tile<64x64xbf16, #rows>", BadLayout,
-               {"needs a in registers as wgmma has it: %half"});
+              {"needs a in registers as wgmma has it: %half"});
   third.wrong("%half = constant 0.0 : tile<64x64xbf16, #acc>", "%half = constant 0.0 : tile<64x128xbf16, #wide>", ShapeMismatch,
-               {"multiplies 64xK by KxN: %half"});
+              {"multiplies 64xK by KxN: %half"});
 }
 
 TEST(MachineVerifier, WgmmaElementTypes) {
@@ -549,6 +582,7 @@ TEST(MachineVerifier, TypesOfMaps) {
            {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, which is no multiple of 128"},
            {"AxBxCxDxExFxf32, box = [1, 1, 1, 1, 8, 4]", "has more than 5 axes, counting one for the slabs of the box"},
            {"AxBxCxDxExf32, box = [1, 1, 1, 8, 64], #swizzle128", "has more than 5 axes, counting one for the slabs of the box"},
+           {"0xNxbf16, box = [8, 8]", "has a size of 0, which no tensor map can have"},
            {"64x1001xbf16, box = [64, 64], #swizzle128", "has rows of 2002 bytes, but TMA needs a multiple of 16"},
            {"64x1000xbf16, box = [64, 128], #swizzle128",
             "has rows of 2000 bytes, but its box, which is wider than the swizzle, needs a multiple of 128"}})

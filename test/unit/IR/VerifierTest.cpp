@@ -540,7 +540,7 @@ TEST(VerifierRefuses, Layouts) {
   refuse(kernel("%c = constant 0.0 : tile<4x128xf32>", machine), ErrorCode::BadLayout, {"has no layout"});
   refuse(machineKernel("%c = constant 0.0 : tile<4x256xf32, #l>"), ErrorCode::BadLayout, {"does not hold every element"});
   refuse(kernel("%c = constant 0.0 : tile<4x128xf32, " + rowLayout + ">", "machine, threads = 64"), ErrorCode::BadLayout,
-         {"4 warps", "threads = 64, that is 2 warps"});
+         {"4 warps", "but 2 warps run this (threads = 64)"});
   refuse(kernel("%c = constant 0.0 : tile<1x16xf32, #layout<reg = [], lane = [1:16@1], warp = [_:4]>>", machine),
          ErrorCode::BadLayout, {"multiply to 32"});
   // Each lane would need the element of another one.
@@ -642,7 +642,7 @@ TEST(VerifierRefuses, Launches) {
     return "kernel @fill(%x: buffer<Nxf32>) at tile {\n  %i = program_id grid = [N] : index\n  return\n}\n"
            "kernel @once(%x: buffer<Nxf32>) at tile {\n  return\n}\n"
            "plan @p(%a: buffer<Nxf32>, %b: buffer<Mxf32>) -> (y: buffer<Nxf32>) {\n  " +
-           launch + "\n  return %a\n}\n";
+           launch + "\n  %y = copy %a : buffer<Nxf32>\n  return %y\n}\n";
   };
   accept(plan("launch @fill(%a), grid = [N]"));
   accept(plan("launch @once(%a), grid = []"));

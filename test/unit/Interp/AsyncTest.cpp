@@ -74,6 +74,31 @@ TEST(Async, TmaLoadsBoxes) {
   }
 }
 
+TEST(Async, SlabsStartAtTheirColumns) {
+  // The index is no constant, so that the verifier cannot know it.
+  const std::string text = R"(
+  kernel @k(%x: tensor_map<8x192xbf16, box = [8, 128], #swizzle128>, %y: buffer<2xf32>) at machine, threads = 32 {
+    %p = program_id grid = [2] : index
+    %zero = constant 0 : index
+    %step = constant 64 : index
+    %at = mul %p, %step : index
+    %s = alloc_shared : smem<8x128xbf16, #swizzle128>
+    %b = mbarrier_init count = 1 : mbarrier<1>
+    barrier
+    mbarrier_expect %b, %zero, bytes = 2048
+    tma_load %x, %s, %b, %zero, %zero, %at
+    mbarrier_wait %b, %zero
+    %t = constant 1.0 : tile<1xf32, #layout<reg = [], lane = [_:32], warp = []>>
+    store %t, %y, %p, mask = [], vec = 1
+    return
+  })";
+  HostTensor x = random(DType::BF16, {8, 192}, 23);
+  EXPECT_EQ(runKernel(text, {2}, {x}, {HostTensor(DType::F32, {2})}).error, "");
+  Outcome out = runKernel(replaced(text, "constant 64", "constant 32"), {2}, {x}, {HostTensor(DType::F32, {2})});
+  EXPECT_EQ(out.code, ErrorCode::OutOfBounds);
+  EXPECT_TRUE(has(out.error, "starts at a multiple of 64 of the last axis, not at 32")) << out.error;
+}
+
 /// y = x by a tma_load of 8x32, with what the tests plant.
 const std::string load = R"(
   #l = layout<reg = [0:8@1], lane = [1:32@1], warp = []>
