@@ -106,7 +106,8 @@ std::optional<TypeFault> findLayoutFault(Type tile, int64_t threads) {
   if (!warps)
     return fault("has a warp mode that is no mode of its axes, or more than 32 warps");
   if (threads && *warps * 32 != threads)
-    return fault("is for " + countText(size_t(*warps), "warp") + ", but " + countText(size_t(threads / 32), "warp") + " run this (threads = " + std::to_string(threads) + ")");
+    return fault("is for " + countText(size_t(*warps), "warp") + ", but " + countText(size_t(threads / 32), "warp") +
+                 " run this (threads = " + std::to_string(threads) + ")");
   if (!layoutCovers(layout, tile.extents()))
     return fault("does not hold every element of the tile equally often and nothing outside it");
   return std::nullopt;
