@@ -58,7 +58,7 @@ static void checkKernel(Function &kernel, const KernelCode &code, const TargetIn
     limit("bytes of shared memory per CTA", declared + code.dynamicSharedBytes, target.maxSharedBytesPerCta);
   int64_t parameterBytes = 4 * int64_t(code.dims.size());
   for (const KernelParam &param : code.params)
-    parameterBytes += param.map ? 128 : 8;
+    parameterBytes += param.map ? tensorMapBytes : 8;
   limit("bytes of parameters", parameterBytes, target.maxParameterBytes);
   limit("threads per CTA", code.threads, target.maxThreadsPerCta);
   if (kernel.name == "WARP_SZ" || kernel.name == "_") // PTX ISA, "Identifiers".

@@ -1,5 +1,6 @@
 #include "Lowering.h"
 
+#include "minic/Artifact/Artifact.h"
 #include "minic/IR/Roles.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -23,8 +24,8 @@ static std::unordered_set<const Value *> storedBuffers(Function &kernel) {
 
 llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   llvm::LLVMContext &context = module.getContext();
-  // A tensor map is 128 bytes among the parameters, where TMA reads it (CUDA Programming Guide, "Tensor Memory Access").
-  llvm::Type *map = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+  // A tensor map lies among the parameters, where TMA reads it (CUDA Programming Guide, "Tensor Memory Access").
+  llvm::Type *map = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), uint64_t(tensorMapBytes));
   std::vector<llvm::Type *> types;
   for (Value *param : kernel.params())
     types.push_back(llvm::PointerType::get(context, param->type().isTensorMap() ? 0 : 1));
@@ -208,64 +209,52 @@ void KernelLowering::lowerProgramId(Operation &op) {
   }
 }
 
-void KernelLowering::lowerFor(Operation &op) {
-  Registers inits;
-  for (unsigned i = 3; i < op.numOperands(); ++i)
-    inits.insert(inits.end(), get(op.operand(i)).begin(), get(op.operand(i)).end());
-  if (op.attr("unroll"))
-    return lowerUnrolled(op, std::move(inits));
-  Block &region = op.region();
-  Registers last = loop(scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), inits,
-                        [&](llvm::Value *index, const Registers &carried) {
-                          set(region.argument(0), {index});
-                          auto from = carried.begin();
-                          for (unsigned i = 1; i < region.arguments().size(); ++i) {
-                            auto count = std::ptrdiff_t(get(op.operand(i + 2)).size());
-                            set(region.argument(i), Registers(from, from + count));
-                            from += count;
-                          }
-                          Registers next;
-                          for (const Registers &value : lowerRegion(region))
-                            next.insert(next.end(), value.begin(), value.end());
-                          return next;
-                        });
-  auto from = last.begin();
-  for (unsigned i = 0; i < op.numResults(); ++i) {
-    auto count = std::ptrdiff_t(get(op.operand(i + 3)).size());
-    set(op.result(i), Registers(from, from + count));
+/// Splits what a loop carries among the values that hold it: region arguments, or results.
+void KernelLowering::setCarried(const Operation &loop, std::span<Value *const> values, const Registers &registers) {
+  auto from = registers.begin();
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto count = std::ptrdiff_t(get(loop.operand(unsigned(i + 3))).size());
+    set(values[i], Registers(from, from + count));
     from += count;
   }
 }
 
-void KernelLowering::lowerUnrolled(Operation &op, Registers carried) {
-  auto bound = [&](unsigned i) { return *op.operand(i)->definition()->attr("value")->asInt(); };
+Registers KernelLowering::lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried) {
+  Block &region = loop.region();
+  set(region.argument(0), {index});
+  setCarried(loop, region.arguments().subspan(1), carried);
+  Registers next;
+  for (const Registers &value : lowerRegion(region))
+    next.insert(next.end(), value.begin(), value.end());
+  return next;
+}
+
+void KernelLowering::lowerFor(Operation &op) {
+  Registers inits;
+  for (unsigned i = 3; i < op.numOperands(); ++i)
+    inits.insert(inits.end(), get(op.operand(i)).begin(), get(op.operand(i)).end());
+  auto trip = [&](llvm::Value *index, const Registers &carried) { return lowerTrip(op, index, carried); };
+  Registers last = op.attr("unroll") ? unrolled(op, std::move(inits))
+                                     : loop(scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), inits, trip);
+  setCarried(op, op.results(), last);
+}
+
+/// The trips of a loop with constant bounds, one after the other; gives what the last one carries.
+Registers KernelLowering::unrolled(Operation &loop, Registers carried) {
+  auto bound = [&](unsigned i) { return *loop.operand(i)->definition()->attr("value")->asInt(); };
   // What stays in registers has few parts; text that asks for more is slow to compile and no use. Counted over all loops, since
   // they nest.
   constexpr int64_t maxTrips = 4096;
-  Block &region = op.region();
   for (int64_t at = bound(0); at < bound(1);) {
-    if (++unrolledTrips > maxTrips)
-      return fail(op, "and the other loops with `unroll` of the kernel have more than " + std::to_string(maxTrips) + " trips");
-    set(region.argument(0), {i64(at)});
-    auto from = carried.begin();
-    for (unsigned i = 1; i < region.arguments().size(); ++i) {
-      auto count = std::ptrdiff_t(get(op.operand(i + 2)).size());
-      set(region.argument(i), Registers(from, from + count));
-      from += count;
+    if (++unrolledTrips > maxTrips) {
+      fail(loop, "and the other loops with `unroll` of the kernel have more than " + std::to_string(maxTrips) + " trips");
+      break;
     }
-    Registers next;
-    for (const Registers &value : lowerRegion(region))
-      next.insert(next.end(), value.begin(), value.end());
-    carried = std::move(next);
+    carried = lowerTrip(loop, i64(at), carried);
     if (__builtin_add_overflow(at, bound(2), &at))
       break;
   }
-  auto from = carried.begin();
-  for (unsigned i = 0; i < op.numResults(); ++i) {
-    auto count = std::ptrdiff_t(get(op.operand(i + 3)).size());
-    set(op.result(i), Registers(from, from + count));
-    from += count;
-  }
+  return carried;
 }
 
 void KernelLowering::lowerRole(Operation &op) {

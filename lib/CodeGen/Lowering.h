@@ -101,7 +101,9 @@ private:
   void lowerOperation(Operation &op);
   void lowerProgramId(Operation &op);
   void lowerFor(Operation &op);
-  void lowerUnrolled(Operation &op, Registers carried);
+  Registers lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried);
+  Registers unrolled(Operation &loop, Registers carried);
+  void setCarried(const Operation &loop, std::span<Value *const> values, const Registers &registers);
   void lowerRole(Operation &op);
   int64_t warpsHere() const;
 
@@ -164,8 +166,6 @@ llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
 /// The i32 stage that a ring position means, of `stages`; `lap` is set to how often the ring went round before, if asked. Positions
 /// are below 2^31.
 llvm::Value *ringSlot(KernelLowering &k, llvm::Value *position, int64_t stages, llvm::Value **lap = nullptr);
-/// Registers `r` and `r + 1` of a 16-bit tile in one i32.
-llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r);
 
 /// A primitive scalar op by its row's LLVM form; null if the row has none for this class of types.
 llvm::Value *emitPrimitive(IRBuilder &ir, OpKind kind, std::span<llvm::Value *const> operands, bool isFloat);

@@ -1,7 +1,5 @@
 // Global memory: load and store.
-#include "Lowering.h"
-
-#include <llvm/IR/InlineAsm.h>
+#include "AsmCall.h"
 
 #include <algorithm>
 
@@ -129,37 +127,67 @@ llvm::Type *Access::type() const {
 
 } // namespace
 
-/// The words that an access of this many bytes moves: their number and type.
-static std::pair<unsigned, llvm::Type *> wordsOf(IRBuilder &ir, int64_t bytes) {
-  unsigned bits = bytes >= 4 ? 32 : unsigned(bytes) * 8;
-  return {unsigned(bytes * 8 / bits), ir.getIntNTy(std::max(bits, 16u))};
-}
+/// The words in which assembly text moves an access: four bytes each, or one of two bytes or one.
+struct Words {
+  unsigned count;
+  llvm::Type *type; ///< In registers; a byte is in 16 bits there.
+  std::string kind; ///< "v4.b32"
+  const char *constraint;
+  explicit Words(IRBuilder &ir, int64_t bytes)
+      : count(unsigned(std::max<int64_t>(bytes / 4, 1))), type(bytes >= 4 ? ir.getInt32Ty() : ir.getInt16Ty()),
+        kind(bytes >= 4   ? "b32"
+             : bytes == 2 ? "b16"
+                          : "b8"),
+        constraint(bytes >= 4 ? "r" : "h") {
+    if (count > 1)
+      kind = "v" + std::to_string(count) + "." + kind;
+  }
+  std::string operands(size_t first) const {
+    std::string text = numberedOperands(first, count);
+    return count > 1 ? "{" + text + "}" : text;
+  }
+};
 
 /// LLVM drops cache hints, so this is assembly text: memory that is read once does not stay in L1, and L2 fetches a longer piece.
-static llvm::Value *streamedLoad(KernelLowering &k, Access &access, const Group &group) {
+static llvm::Value *streamedLoad(KernelLowering &k, Access &access, const Group &group, bool invariant) {
   IRBuilder &ir = k.ir;
   int64_t bytes = access.vec() * dtypeBytes(access.dtype);
-  auto [count, word] = wordsOf(ir, bytes);
-  std::string kind = count == 4 ? "v4.b32" : count == 2 ? "v2.b32" : bytes == 4 ? "b32" : bytes == 2 ? "b16" : "u8";
-  std::string names, constraints;
-  for (unsigned i = 0; i < count; ++i) {
-    names += (i ? ", $" : "$") + std::to_string(i);
-    constraints += bytes >= 4 ? "=r," : "=h,";
+  Words words(ir, bytes);
+  AsmCall call(ir);
+  for (unsigned i = 0; i < words.count; ++i)
+    call.addResult(words.type, words.constraint);
+  std::string address = "[$" + std::to_string(call.nextNumber()) + "]";
+  call.addOperand(access.address(group), "l");
+  Registers loaded = call.emit("ld.global." + std::string(invariant ? "nc." : "") + "L1::no_allocate.L2::256B." + words.kind + " " +
+                                   words.operands(0) + ", " + address + ";",
+                               /*convergent=*/false);
+  if (bytes == 1)
+    return ir.CreateTrunc(loaded[0], access.type());
+  llvm::Value *all = loaded[0];
+  if (words.count > 1) {
+    all = llvm::PoisonValue::get(llvm::FixedVectorType::get(words.type, words.count));
+    for (unsigned i = 0; i < words.count; ++i)
+      all = ir.CreateInsertElement(all, loaded[i], uint64_t(i));
   }
-  std::string text = "ld.global.nc.L1::no_allocate.L2::256B." + kind + (count > 1 ? " {" + names + "}, [$" : " " + names + ", [$") +
-                     std::to_string(count) + "];";
-  llvm::Value *address = access.address(group);
-  llvm::Type *result =
-      count > 1 ? llvm::cast<llvm::Type>(llvm::StructType::get(ir.getContext(), std::vector<llvm::Type *>(count, word))) : word;
-  auto *type = llvm::FunctionType::get(result, {address->getType()}, false);
-  llvm::CallInst *call = ir.CreateCall(llvm::InlineAsm::get(type, text, constraints + "l", /*hasSideEffects=*/true), {address});
-  llvm::Value *all = call;
-  if (count > 1) {
-    all = llvm::PoisonValue::get(llvm::FixedVectorType::get(word, count));
-    for (unsigned i = 0; i < count; ++i)
-      all = ir.CreateInsertElement(all, ir.CreateExtractValue(call, i), uint64_t(i));
+  return ir.CreateBitCast(all, access.type());
+}
+
+/// The same for a store: the lines are the first that leave the caches.
+static void streamedStore(KernelLowering &k, Access &access, const Group &group, llvm::Value *data) {
+  IRBuilder &ir = k.ir;
+  int64_t bytes = access.vec() * dtypeBytes(access.dtype);
+  Words words(ir, bytes);
+  AsmCall call(ir);
+  call.addOperand(access.address(group), "l");
+  if (bytes == 1) {
+    call.addOperand(ir.CreateZExt(data, words.type), words.constraint);
+  } else {
+    llvm::Type *form = words.count > 1 ? llvm::cast<llvm::Type>(llvm::FixedVectorType::get(words.type, words.count)) : words.type;
+    llvm::Value *all = ir.CreateBitCast(data, form);
+    for (unsigned i = 0; i < words.count; ++i)
+      call.addOperand(words.count > 1 ? ir.CreateExtractElement(all, uint64_t(i)) : all, words.constraint);
   }
-  return bytes == 1 ? ir.CreateTrunc(all, access.type()) : ir.CreateBitCast(all, access.type());
+  call.emit("st.global.cs." + words.kind + " [$0], " + words.operands(1) + ";", /*convergent=*/false);
 }
 
 void lowerLoad(KernelLowering &k, Operation &op) {
@@ -169,7 +197,7 @@ void lowerLoad(KernelLowering &k, Operation &op) {
   IRBuilder &ir = k.ir;
   const Attribute *fillAttr = op.attr("fill");
   llvm::Constant *fill = fillAttr ? k.number(*fillAttr, type.dtype()) : llvm::Constant::getNullValue(k.elementType(type.dtype()));
-  bool invariant = !k.isStored(buffer), stream = invariant && op.attr("cache");
+  bool invariant = !k.isStored(buffer), stream = op.attr("cache") != nullptr;
   llvm::MDNode *empty = llvm::MDNode::get(ir.getContext(), {});
 
   Registers result(size_t(type.layout()->numRegs()));
@@ -181,7 +209,7 @@ void lowerLoad(KernelLowering &k, Operation &op) {
       for (const Group *group : bundle) {
         llvm::Value *load = nullptr;
         if (stream) {
-          load = streamedLoad(k, access, *group);
+          load = streamedLoad(k, access, *group, invariant);
         } else {
           llvm::LoadInst *plain = ir.CreateAlignedLoad(access.type(), access.address(*group), access.align());
           if (invariant)
@@ -208,13 +236,16 @@ void lowerLoad(KernelLowering &k, Operation &op) {
   k.set(op.result(), std::move(result));
 }
 
-static void storeGroup(KernelLowering &k, Access &access, const Group &group, const Registers &value) {
+static void storeGroup(KernelLowering &k, Access &access, const Group &group, const Registers &value, bool stream) {
   llvm::Value *data = llvm::PoisonValue::get(access.type());
   for (int64_t i = 0; i < access.vec(); ++i) {
     llvm::Value *element = k.toMemory(value[size_t(group.first + i)], access.dtype);
     data = access.vec() == 1 ? element : k.ir.CreateInsertElement(data, element, uint64_t(i));
   }
-  k.ir.CreateAlignedStore(data, access.address(group), access.align());
+  if (stream)
+    streamedStore(k, access, group, data);
+  else
+    k.ir.CreateAlignedStore(data, access.address(group), access.align());
 }
 
 void lowerStore(KernelLowering &k, Operation &op) {
@@ -229,7 +260,7 @@ void lowerStore(KernelLowering &k, Operation &op) {
     k.guarded(k.both(access.isInside(*bundle.front()), isHolder), [&] {
       for (const Group *group : bundle)
         if (firstHolders.at(group->index) == group->first)
-          storeGroup(k, access, *group, value);
+          storeGroup(k, access, *group, value, op.attr("cache") != nullptr);
     });
 }
 

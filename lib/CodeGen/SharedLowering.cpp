@@ -11,7 +11,6 @@
 
 namespace minic::codegen {
 
-/// Each array starts at a multiple of 16 bytes.
 static int64_t roundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
 SharedBytes sharedBytesOf(Function &kernel) {

@@ -3,53 +3,15 @@
 // LLVM has no intrinsic for wgmma.mma_async, so each op is one piece of assembly text. What keeps ptxas from serializing it: the
 // fence, the products and the commit stand in one piece; accumulators go in and out in their own places ("0", "1", ...); and
 // whatever must stay behind a wait goes through the wait.
-#include "Lowering.h"
+#include "AsmCall.h"
 
 #include "minic/IR/SharedLayout.h"
 
-#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 namespace minic::codegen {
 
 namespace {
-
-/// A call of assembly text whose results are values with the constraint and type of each.
-class AsmCall {
-public:
-  explicit AsmCall(IRBuilder &ir) : ir(ir) {}
-
-  void addResult(llvm::Type *type, const char *constraint) {
-    resultTypes.push_back(type);
-    resultConstraints += (resultConstraints.empty() ? "=" : ",=") + std::string(constraint);
-  }
-  /// Its number in the text is numResults + the operands before it.
-  void addOperand(llvm::Value *value, const std::string &constraint) {
-    operands.push_back(value);
-    operandTypes.push_back(value->getType());
-    operandConstraints += "," + constraint;
-  }
-  size_t numResults() const { return resultTypes.size(); }
-  size_t nextNumber() const { return resultTypes.size() + operands.size(); }
-
-  Registers emit(const std::string &text) {
-    llvm::Type *result = llvm::StructType::get(ir.getContext(), resultTypes);
-    auto *type = llvm::FunctionType::get(result, operandTypes, false);
-    auto *code = llvm::InlineAsm::get(type, text, resultConstraints + operandConstraints, /*hasSideEffects=*/true);
-    llvm::CallInst *call = ir.CreateCall(code, operands);
-    call->setConvergent();
-    Registers values;
-    for (unsigned i = 0; i < resultTypes.size(); ++i)
-      values.push_back(ir.CreateExtractValue(call, i));
-    return values;
-  }
-
-private:
-  IRBuilder &ir;
-  std::vector<llvm::Type *> resultTypes, operandTypes;
-  std::vector<llvm::Value *> operands;
-  std::string resultConstraints, operandConstraints;
-};
 
 /// The 64-bit word that describes swizzled memory to wgmma (PTX ISA, "Matrix Descriptor Format"): address, leading and stride byte
 /// offsets in units of 16 bytes, and the swizzle (1: 128 bytes) from bit 62 on.
@@ -89,16 +51,10 @@ std::vector<llvm::Value *> descriptorsAcrossRows(KernelLowering &k, Value *memor
   return result;
 }
 
-std::string numbered(size_t first, size_t count) {
-  std::string text;
-  for (size_t i = 0; i < count; ++i)
-    text += (i ? ", $" : "$") + std::to_string(first + i);
-  return text;
-}
-
 } // namespace
 
-llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r) {
+/// Registers `r` and `r + 1` of a 16-bit tile in one i32.
+static llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r) {
   IRBuilder &ir = k.ir;
   auto *pair = llvm::FixedVectorType::get(registers[r]->getType(), 2);
   llvm::Value *value = ir.CreateInsertElement(llvm::PoisonValue::get(pair), registers[r], uint64_t(0));
@@ -132,7 +88,7 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     if (inRegisters) {
       for (size_t pair = 0; pair < 4; ++pair)
         call.addOperand(packPair(k, k.get(op.operand(0)), 8 * step + 2 * pair), "r");
-      left = "{" + numbered(number, 4) + "}";
+      left = "{" + numberedOperands(number, 4) + "}";
     } else {
       call.addOperand(as[step], "l");
       left = "$" + std::to_string(number);
@@ -140,7 +96,7 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     std::string right = "$" + std::to_string(call.nextNumber());
     call.addOperand(bs[step], "l");
     products += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16.f32." + type + "." + type + " {" +
-                numbered(0, count) + "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") + ", 1, 1" +
+                numberedOperands(0, count) + "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") + ", 1, 1" +
                 (inRegisters ? "" : ", 0") + (transposed ? ", 0; " : ", 1; ");
   }
   std::string predicate = "$" + std::to_string(call.nextNumber());
@@ -150,7 +106,8 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     for (size_t i = 0; i < count; ++i)
       call.addOperand(k.get(op.operand(2))[i], std::to_string(i));
   k.set(op.result(), call.emit("{ .reg .pred p; setp.ne.b32 p, " + predicate + ", 0; wgmma.fence.sync.aligned; " + products +
-                               "wgmma.commit_group.sync.aligned; }"));
+                                   "wgmma.commit_group.sync.aligned; }",
+                               /*convergent=*/true));
 }
 
 /// The constraint letter of a register, and the type in which it goes through assembly.
@@ -182,7 +139,8 @@ void lowerWgmmaWait(KernelLowering &k, Operation &op) {
   };
   for (size_t i = 0; i < all.size(); ++i)
     call.addOperand(fitted(all[i], asmForm(ir, all[i]->getType()).second), std::to_string(i));
-  Registers done = call.emit("wgmma.wait_group.sync.aligned " + std::to_string(op.intAttr("pending")) + ";");
+  Registers done = call.emit("wgmma.wait_group.sync.aligned " + std::to_string(op.intAttr("pending")) + ";",
+                             /*convergent=*/true);
   size_t next = 0;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     Registers own;

@@ -7,22 +7,6 @@ namespace minic::interp {
 Cta::Cta(LaunchState &launch) : launch(launch), kernel(*launch.kernel), issued(launch.buffers.size()) {}
 Cta::~Cta() = default;
 
-void Mbarrier::settle(size_t timeline) {
-  if (arrivals < count || bytes != 0)
-    return;
-  ++completed;
-  join(passed, gathering);
-  passed[timeline] = completed;
-  std::fill(gathering.begin(), gathering.end(), 0);
-  arrivals = 0;
-}
-
-std::string Mbarrier::stateText() const {
-  std::string text = "phase " + std::to_string(completed) + " has " + std::to_string(arrivals) + " of " + std::to_string(count) +
-                     (count == 1 ? " arrival" : " arrivals");
-  return bytes ? text + " and " + std::to_string(bytes) + " bytes to come" : text;
-}
-
 int Cta::allocate(DType dtype, int64_t cells) {
   if (sharedUsed == shared.size())
     shared.push_back(std::make_unique<SharedMemory>());

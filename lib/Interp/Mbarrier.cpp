@@ -5,6 +5,22 @@
 
 namespace minic::interp {
 
+void Mbarrier::settle(size_t timeline) {
+  if (arrivals < count || bytes != 0)
+    return;
+  ++completed;
+  join(passed, gathering);
+  passed[timeline] = completed;
+  std::fill(gathering.begin(), gathering.end(), 0);
+  arrivals = 0;
+}
+
+std::string Mbarrier::stateText() const {
+  std::string text = "phase " + std::to_string(completed) + " has " + std::to_string(arrivals) + " of " + std::to_string(count) +
+                     (count == 1 ? " arrival" : " arrivals");
+  return bytes ? text + " and " + std::to_string(bytes) + " bytes to come" : text;
+}
+
 bool Agent::mbarrierInit(const Instr &instr) {
   const MbarrierInfo &info = std::get<MbarrierInfo>(instr.info);
   Clock nothing(time.knowledge().size(), 0);

@@ -9,29 +9,12 @@
 
 namespace minic::interp {
 
-/// Cells of one stage; nullopt if there are too many.
-static std::optional<int64_t> cellsOfStage(Type memory) {
-  if (memory.swizzle()) {
-    int64_t cells = stageBytes(memory) / dtypeBytes(memory.dtype());
-    return cells <= maxSharedElements ? std::optional(cells) : std::nullopt;
-  }
-  std::vector<int64_t> extents = memory.extents(), strides = memory.smemStrides();
-  int64_t cells = 1;
-  for (size_t axis = 0; axis < extents.size(); ++axis) {
-    int64_t reach;
-    if (strides[axis] < 0 || __builtin_mul_overflow(extents[axis] - 1, strides[axis], &reach) ||
-        __builtin_add_overflow(cells, reach, &cells) || cells > maxSharedElements)
-      return std::nullopt;
-  }
-  return cells;
-}
-
 bool Preparer::prepareAllocShared(const Operation &op, Instr &instr) {
   Type memory = op.result()->type();
-  auto cells = cellsOfStage(memory);
-  if (!cells || *cells * memory.stages() > maxSharedElements)
+  int64_t cells = sharedBytes(memory) / dtypeBytes(memory.dtype());
+  if (cells > maxSharedElements)
     return fail(ErrorCode::TooLarge, "the type " + memory.str() + " is too large to be interpreted", &op);
-  instr.info = AllocSharedInfo{*cells * memory.stages()};
+  instr.info = AllocSharedInfo{cells};
   return true;
 }
 

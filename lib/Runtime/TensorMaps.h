@@ -14,7 +14,7 @@ namespace minic::cuda {
 
 /// CUtensorMap, opaque.
 struct alignas(64) EncodedMap {
-  std::array<std::byte, 128> bytes;
+  std::array<std::byte, tensorMapBytes> bytes;
 };
 
 class TensorMaps {

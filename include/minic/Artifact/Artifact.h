@@ -17,6 +17,9 @@ struct TensorSpec {
   std::vector<DimExpr> shape;
 };
 
+/// Bytes of an encoded tensor map among a kernel's parameters (CUtensorMap).
+inline constexpr int64_t tensorMapBytes = 128;
+
 /// How TMA sees a buffer: boxes of `box` elements move, their rows swizzled by `swizzle` bytes (0: not). A box that is wider than
 /// the swizzle goes slab by slab, with slabs of the swizzle's width as an axis of their own.
 struct TensorMapSpec {

@@ -46,7 +46,7 @@ enum class AxisRule : uint8_t {
 /// `Fresh`: each run gives a result of its own, so that two are never one.
 enum Effect : uint8_t { Pure = 0, Reads = 1, Writes = 2, Barrier = 4, Convergent = 8, Fresh = 16 };
 
-/// What a padded lane of the result holds, given what the operands' padded lanes hold (`mask`, DESIGN: padding proof).
+/// What a padded lane of the result holds, given what the operands' padded lanes hold (the pass `mask`).
 enum class PaddingRule : uint8_t {
   Unknown,  ///< Nothing is known.
   Evaluate, ///< The op applied to the operands' padding, where all of it is known.

@@ -461,10 +461,25 @@ TEST(Tiles, StreamedLoads) {
   EXPECT_EQ(count(hopper(copies(stream, "f16", 1)), hint + "b16 %rs"), 8u);
   EXPECT_EQ(count(ptxOf(copies(stream, "f32", 4), "sm_80"), hint + "v4.b32 {"), 2u);
   EXPECT_FALSE(has(hopper(copies("", "f32", 4)), "no_allocate"));
-  // What the kernel writes is not read past L1.
+  // What the kernel writes does not go through the read-only cache.
   std::string own = hopper(copies(stream, "f32", 4, "%x"));
-  EXPECT_FALSE(has(own, "no_allocate")) << own;
+  EXPECT_EQ(count(own, "ld.global.L1::no_allocate.L2::256B.v4.b32 {"), 2u) << own;
   EXPECT_FALSE(has(own, ".nc")) << own;
+}
+
+TEST(Tiles, StreamedStores) {
+  auto stored = [](const std::string &type, int vec) {
+    std::string text = copies("", type, vec), store = ", %c0, mask = [], vec = " + std::to_string(vec) + "\n";
+    size_t at = text.rfind(store);
+    return text.insert(at + store.size() - 1, ", cache = stream");
+  };
+  EXPECT_EQ(count(hopper(stored("f32", 4)), "st.global.cs.v4.b32 ["), 2u);
+  EXPECT_EQ(count(hopper(stored("bf16", 8)), "st.global.cs.v4.b32 ["), 1u);
+  EXPECT_EQ(count(hopper(stored("f64", 1)), "st.global.cs.v2.b32 ["), 8u);
+  EXPECT_EQ(count(hopper(stored("f16", 1)), "st.global.cs.b16 ["), 8u);
+  EXPECT_EQ(count(hopper(stored("i1", 1)), "st.global.cs.b8 ["), 8u);
+  EXPECT_EQ(count(ptxOf(stored("f32", 4), "sm_80"), "st.global.cs.v4.b32 ["), 2u);
+  EXPECT_FALSE(has(hopper(copies("", "f32", 4)), ".cs"));
 }
 
 std::string looped(const std::string &unroll, const std::string &trips = "4") {

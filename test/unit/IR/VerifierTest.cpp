@@ -193,7 +193,7 @@ TEST(VerifierAccepts, ReductionAcrossWarps) {
                 "machine, threads = 64"));
 }
 
-//===-- C-02 of the shared cases: what a verifier must refuse
+//===-- What must not pass
 //------------------------------------------------------------------------===//
 
 TEST(VerifierRefuses, ReduceAxes) {
