@@ -59,8 +59,15 @@ class JaxWorker:
     def build(self, case, provider):
         return self.ask("build", provider=provider, case=dataclasses.asdict(case))
 
+    def drop(self):
+        """Frees what the case's candidates hold. Where that fails, the next ask says so."""
+        try:
+            self.ask("drop")
+        except (JaxUnavailable, RuntimeError):
+            pass
+
     def close(self):
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()
             self.process = None

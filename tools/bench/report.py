@@ -78,8 +78,8 @@ def _microseconds(milliseconds):
 
 
 def _cell(row):
-    if row is None:
-        return "-"
+    if row is None or not row["ok"]:
+        return "-" if row is None or row["err"] is None else "wrong"
     time = headline(row)
     if not time:
         # A time of another kind is worth showing, but nothing is judged by it.
@@ -95,7 +95,7 @@ def _ratio(row_of):
     return f"{headline(ours) / headline(best):.3g} ({best['provider']})"
 
 
-def _table(header, lines):
+def table(header, lines):
     return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *("| " + " | ".join(line) + " |" for line in lines)]
 
 
@@ -109,7 +109,7 @@ def _work_section(work, rows):
     groups = grouped(rows)
     unit = "us (TFLOP/s)" if any(row["tflops"] for row in rows) else "us"
     lines = [f"## {TITLES[work]} ({unit})", ""]
-    lines += _table(["shape", *providers, "minic fused / best peer"],
+    lines += table(["shape", *providers, "minic fused / best peer"],
                     [[f"{shape} {dtype}" + (", graph" if next(iter(row_of.values()))["small"] else ""),
                       *(_cell(row_of.get(name)) for name in providers), _ratio(row_of)]
                      for (shape, dtype), row_of in groups.items()])
@@ -137,7 +137,7 @@ def _host_section(rows):
     if not lines:
         return []
     header = ["work", "shape", "provider", "host per call, us", "call after call, us", "first call, s"]
-    return ["## Calls from the host, small shapes", "", *_table(header, lines), ""]
+    return ["## Calls from the host, small shapes", "", *table(header, lines), ""]
 
 
 def _errors_section(rows):
@@ -148,10 +148,10 @@ def _errors_section(rows):
             key = row["work"], row["dtype"], row["provider"]
             worst[key] = max(worst.get(key, 0.0), row["err"])
     lines = [[work, dtype, provider, f"{err:.1e}", f"{cases.BOUNDS[dtype]:.0e}"] for (work, dtype, provider), err in worst.items()]
-    return ["## Errors", "", *_table(["work", "type", "provider", "largest error", "allowed"], lines), ""] if lines else []
+    return ["## Errors", "", *table(["work", "type", "provider", "largest error", "allowed"], lines), ""] if lines else []
 
 
-def _machine_lines(machine):
+def machine_lines(machine):
     versions = ", ".join(f"{name} {version}" for name, version in machine.get("versions", {}).items())
     clocks = f"SM {machine.get('sm_clock', '?')} of {machine.get('sm_clock_max', '?')}, memory {machine.get('memory_clock', '?')}"
     return [f"{machine.get('gpu', 'no GPU')}, driver {machine.get('driver', '?')}, {machine.get('date', '?')}; clocks at the start: {clocks};",
@@ -161,11 +161,12 @@ def _machine_lines(machine):
 def markdown(documents):
     lines = ["# minic beside its peers", ""]
     for document in documents:
-        lines += _machine_lines(document["machine"])
+        lines += machine_lines(document["machine"])
     lines += ["Times are medians over rounds in which all providers of a shape take turns in random order; each result was checked against",
               "f64 first. 'graph': one call within a replayed CUDA graph; elsewhere single calls with a cold L2. In parentheses after a time:",
-              "TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is judged by it. The last column compares times: below 1,",
-              "minic is faster. Limits (the copy, the matmul alone) are no peers.", ""]
+              "TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is judged by it. The last column compares",
+              "times: below 1, minic is faster. Limits (the copy, the matmul alone) are no peers. torch.compile max-autotune is its mode",
+              "without CUDA graphs, so that it can be put into one.", ""]
     rows = [row for document in documents for row in document["rows"]]
     for work in dict.fromkeys(row["work"] for row in rows):
         lines += _work_section(work, [row for row in rows if row["work"] == work])
