@@ -1,4 +1,5 @@
 """The whole run of peers.py: cases, rounds, budget, and what is written."""
+
 import gc
 import json
 import os
@@ -129,8 +130,11 @@ class Bench:
         for row in rows:
             times = ", ".join(f"{name} {row[name]:.4g}" for name in TIMES if row[name] is not None) or "not timed"
             err = "-" if row["err"] is None else f"{row['err']:.1e}"
-            print(f"[{budget.spent():5.0f} s] {row['work']} {row['shape']} {row['dtype']} | {row['provider']} | {times} | err {err} | "
-                  f"{row['note']}", flush=True)
+            print(
+                f"[{budget.spent():5.0f} s] {row['work']} {row['shape']} {row['dtype']} | {row['provider']} | {times} | "
+                f"err {err} | {row['note']}",
+                flush=True,
+            )
 
     def save(self):
         """After each case, so that a run that is cut off leaves what it has."""

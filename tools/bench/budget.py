@@ -1,4 +1,5 @@
 """How the time of a run is shared among cases, providers and rounds. Needs nothing but Python."""
+
 import time
 
 ROUNDS = 5

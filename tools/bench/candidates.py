@@ -1,4 +1,5 @@
 """A provider at one case: its row, how it is built and checked, and how it is measured in a round."""
+
 import statistics
 import time
 
@@ -25,9 +26,20 @@ class Candidate:
 
     def __init__(self, case, provider, note):
         self.case = case
-        self.row = {"work": case.work, "shape": case.shape, "dtype": case.dtype, "provider": provider, "small": case.small,
-                    **dict.fromkeys(TIMES), "err": None, "ok": False, "gbps": None, "tflops": None, "first_call_s": None,
-                    "note": note}
+        self.row = {
+            "work": case.work,
+            "shape": case.shape,
+            "dtype": case.dtype,
+            "provider": provider,
+            "small": case.small,
+            **dict.fromkeys(TIMES),
+            "err": None,
+            "ok": False,
+            "gbps": None,
+            "tflops": None,
+            "first_call_s": None,
+            "note": note,
+        }
         self.rounds = 0
 
     def remark(self, text):
@@ -113,8 +125,10 @@ class TorchCandidate(Candidate):
 
     def sample(self, flush):
         warm_ups = 1 if self.estimate_ms < 50 else 0
-        sample = {"ms": measure.event_median(self.run, self.count(0.5, 0.1), flush, warm_ups),
-                  "ms_warm": measure.event_median(self.run, self.count(0.2), None, warm_ups)}
+        sample = {
+            "ms": measure.event_median(self.run, self.count(0.5, 0.1), flush, warm_ups),
+            "ms_warm": measure.event_median(self.run, self.count(0.2), None, warm_ups),
+        }
         if self.replay:
             repeats = max(1, self.count(0.2) // self.graph_calls)
             sample["graph_ms"] = measure.event_median(self.replay, repeats) / self.graph_calls

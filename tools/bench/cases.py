@@ -1,4 +1,5 @@
 """What is compared: works, shapes, element types, and who takes part. Needs nothing but Python."""
+
 import dataclasses
 import math
 
@@ -140,7 +141,7 @@ def note_of(work, provider):
 
 
 def selected(works, quick=False):
-    """Cases of the named works (None: all); `quick` keeps the first and the last of each, and the widest spread that is still short."""
+    """Cases of the named works (None: all); `quick` keeps the first and the last of each."""
     unknown = set(works or ()) - set(CASES)
     if unknown:
         raise ValueError(f"unknown work {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")

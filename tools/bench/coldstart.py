@@ -4,10 +4,11 @@
     tools/bench/coldstart.py [--rounds N] [--budget SECONDS] [--json OUT] [--markdown OUT] [--minic PATH] [--works softmax,linear]
 
 Each measurement is a new process that reads its inputs from .npy files, computes one result on the GPU and has it in host memory.
-`cold` starts with empty caches (Inductor's, Triton's, CUDA's, JAX's), `warm` is the next start with the same folders. Files are in the
-page cache after the first round. Providers take turns in rounds of random order; figures are medians, in seconds. Results are checked
-against f64 after the clock has stopped. The bare program loads PTX that minic made beforehand, through ctypes.
+`cold` starts with empty caches (Inductor's, Triton's, CUDA's, JAX's), `warm` is the next start with the same folders. Files are in
+the page cache after the first round. Providers take turns in rounds of random order; figures are medians, in seconds. Results are
+checked against f64 after the clock has stopped. The bare program loads PTX that minic made beforehand, through ctypes.
 """
+
 import argparse
 import collections
 import json
@@ -29,8 +30,11 @@ import machine
 import minic_package
 import report
 
-CASES = (cases.Case("softmax", (4096, 1024), "f32"), cases.Case("linear", (2048, 2048, 2048), "bf16"),
-         cases.Case("linear", (2048, 2048, 2048), "f32"))
+CASES = (
+    cases.Case("softmax", (4096, 1024), "f32"),
+    cases.Case("linear", (2048, 2048, 2048), "bf16"),
+    cases.Case("linear", (2048, 2048, 2048), "f32"),
+)
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "JAX_COMPILATION_CACHE_DIR")
 TIMES = ("wall_s", "import_s", "compile_s", "first_s")
 TIMEOUT = 240
@@ -84,7 +88,7 @@ def prepare(case, folder):
 
 
 def launch_of(plan, ptx):
-    """The one launch of a plan: kernel, its buffers (inputs by their names, the result as y), programs; and threads from the PTX."""
+    """The one launch of a plan: kernel, buffers (inputs by name, the result as y), programs; and threads from the PTX."""
     result = re.search(r"return %(\w+)", plan)
     launches = re.findall(r"launch @(\S+?)\(([^)]*)\), grid = \[([\d, ]*)\]", plan)
     threads = re.search(r"\.reqntid\s+(\d+)", ptx)
@@ -100,8 +104,9 @@ def launch_of(plan, ptx):
 
 def _run(command, environment):
     """Standard output of a process, and what is still running of it is ended."""
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         output, errors = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
@@ -118,8 +123,12 @@ def _run(command, environment):
 
 
 def measure(provider, case, folder, caches, minic):
-    environment = {**os.environ, **{name: str(caches / name.lower()) for name in CACHES},
-                   "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    environment = {
+        **os.environ,
+        **{name: str(caches / name.lower()) for name in CACHES},
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
     if provider != COMMAND_LINE:
         number = CASES.index(case)
         command = [sys.executable, __file__, "--child", provider, "--case", str(number), "--folder", str(folder), "--start"]
@@ -142,8 +151,15 @@ def summary(samples, failures):
     """A row for each (case, provider, cache)."""
     rows = []
     for (case, provider, cache), values in samples.items():
-        row = {"work": case.work, "shape": case.shape, "dtype": case.dtype, "provider": provider, "cache": cache, "samples": len(values),
-               "note": failures.get((case, provider), "")}
+        row = {
+            "work": case.work,
+            "shape": case.shape,
+            "dtype": case.dtype,
+            "provider": provider,
+            "cache": cache,
+            "samples": len(values),
+            "note": failures.get((case, provider), ""),
+        }
         for name in TIMES:
             times = [value[name] for value in values if name in value]
             row[name] = statistics.median(times) if times else None
@@ -162,14 +178,21 @@ def _cell(row):
 
 
 def markdown(document):
-    lines = ["# From process start to the first right result", "", *report.machine_lines(document["machine"]),
-             "Seconds, medians; in parentheses what they are made of. Cold: empty caches; warm: the next start with the same folders.", ""]
+    lines = [
+        "# From process start to the first right result",
+        "",
+        *report.machine_lines(document["machine"]),
+        "Seconds, medians; in parentheses what they are made of. Cold: empty caches; warm: the next start with the same folders.",
+        "",
+    ]
     by_case = collections.defaultdict(lambda: collections.defaultdict(dict))
     for row in document["rows"]:
         by_case[f"{row['work']} {row['shape']} {row['dtype']}"][row["provider"]][row["cache"]] = row
     for case, providers in by_case.items():
-        body = [[name, _cell(rows.get("cold")), _cell(rows.get("warm")), str(next(iter(rows.values()))["samples"])]
-                for name, rows in providers.items()]
+        body = [
+            [name, _cell(rows.get("cold")), _cell(rows.get("warm")), str(next(iter(rows.values()))["samples"])]
+            for name, rows in providers.items()
+        ]
         lines += [f"## {case}", "", *report.table(["", "cold", "warm", "starts"], body), ""]
         notes = {name: rows["cold"]["note"] for name, rows in providers.items() if rows.get("cold", {}).get("note")}
         lines += [f"- {name}: {note}" for name, note in notes.items()] + ([""] if notes else [])
@@ -212,7 +235,12 @@ class Starts:
                     self.samples[case, provider, cache] = []
 
     def round(self, number):
-        pairs = [(case, provider) for case in self.folders for provider in self.options.providers if (case, provider) not in self.failures]
+        pairs = [
+            (case, provider)
+            for case in self.folders
+            for provider in self.options.providers
+            if (case, provider) not in self.failures
+        ]
         for case, provider in random.sample(pairs, len(pairs)):
             with tempfile.TemporaryDirectory(dir=self.root) as caches:
                 for cache in ("cold", "warm"):

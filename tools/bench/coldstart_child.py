@@ -1,5 +1,6 @@
-"""What coldstart.py starts: one process, one result. A provider is a generator: its first two yields end importing and compiling, the
-third gives the result in host memory."""
+"""What coldstart.py starts: one process, one result. A provider is a generator: its first two yields end importing and compiling,
+the third gives the result in host memory."""
+
 import json
 import os
 import time
@@ -53,8 +54,10 @@ def jax_jit(case, folder):
 
     yield
     precision = "highest" if case.dtype == "f32" else None
-    function = {"softmax": lambda x: jax.nn.softmax(x, axis=-1),
-                "linear": lambda x, w, b: jax.nn.relu(jnp.matmul(x, w, precision=precision) + b)}[case.work]
+    function = {
+        "softmax": lambda x: jax.nn.softmax(x, axis=-1),
+        "linear": lambda x, w, b: jax.nn.relu(jnp.matmul(x, w, precision=precision) + b),
+    }[case.work]
     inputs = [jnp.asarray(value.view(jnp.bfloat16) if case.dtype == "bf16" else value) for value in read(case, folder)]
     compiled = jax.jit(function).lower(*inputs).compile()
     yield
@@ -126,8 +129,13 @@ def run(provider, case, folder, start):
         marks = [time.monotonic()]
         for result in PROVIDERS[provider](case, folder):
             marks.append(time.monotonic())
-        answer = {"wall_s": marks[3] - start, "import_s": marks[1] - marks[0], "compile_s": marks[2] - marks[1],
-                  "first_s": marks[3] - marks[2], "err": error_of(case, folder, result)}
+        answer = {
+            "wall_s": marks[3] - start,
+            "import_s": marks[1] - marks[0],
+            "compile_s": marks[2] - marks[1],
+            "first_s": marks[3] - marks[2],
+            "err": error_of(case, folder, result),
+        }
     except Exception as error:  # Its words go into the provider's row.
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), file=answers, flush=True)

@@ -1,4 +1,5 @@
 """The CUDA driver through ctypes: enough to load a kernel and launch it. Opens libcuda at its first call."""
+
 import ctypes as C
 import functools
 

@@ -1,4 +1,5 @@
 """The works as graphs of minic, in the ops of docs/ir-reference.md. Needs nothing but Python."""
+
 import math
 
 

@@ -1,4 +1,5 @@
 """JAX as a provider: this end of jax_worker.py, which runs in a process of its own."""
+
 import dataclasses
 import json
 import pathlib
@@ -31,8 +32,9 @@ class JaxWorker:
 
     def _start(self, use_cupti):
         command = [sys.executable, str(pathlib.Path(__file__).with_name("peers.py")), "--jax-worker"]
-        self.process = subprocess.Popen(command if use_cupti else [*command, "--no-cupti"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            command if use_cupti else [*command, "--no-cupti"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
 
     def ask(self, what, timeout=120, **arguments):
         """The answer; RuntimeError with JAX's words if it is an error."""

@@ -1,4 +1,5 @@
 """The works through JAX, in a process of its own that answers requests line by line (jax_peers.py has the other end)."""
+
 import dataclasses
 import json
 import os

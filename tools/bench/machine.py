@@ -1,4 +1,5 @@
 """What a measurement was made on. Needs nothing but Python."""
+
 import datetime
 import importlib.metadata
 import platform

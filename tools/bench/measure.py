@@ -1,5 +1,6 @@
-"""Times on a GPU, through torch: medians of rounds in which all candidates run in random order, so that clocks and heat are the same
-for all. All times are in milliseconds."""
+"""Times on a GPU, through torch: medians of rounds in which all candidates run in random order, so that clocks and heat are the
+same for all. All times are in milliseconds."""
+
 import random
 import statistics
 import time
@@ -65,7 +66,7 @@ def captured(run, calls):
 
 
 def interleaved(candidates, rounds):
-    """{name: measure} -> {name: [what measure(round) gave]}: in each round all, in random order. A measure that gives None sits out."""
+    """{name: measure} -> {name: [what measure(round) gave]}: each round in random order. A measure that gives None sits out."""
     results = {name: [] for name in candidates}
     for number in range(rounds):
         for name in random.sample(list(candidates), len(candidates)):

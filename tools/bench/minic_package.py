@@ -1,4 +1,5 @@
 """Finds minic: its Python package and its command line, installed, in the source tree or in the bundle."""
+
 import importlib
 import os
 import pathlib

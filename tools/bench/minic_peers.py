@@ -1,4 +1,5 @@
 """minic through its Python package, beside tensors of torch's."""
+
 import torch
 
 import cases
@@ -7,7 +8,7 @@ import minic_package
 
 
 class Run:
-    """Runs an executable into one tensor, which it returns. `stream` is for graphs; None is the default stream, which is torch's."""
+    """Runs an executable into one tensor, which it returns. `stream` is for graphs; None is torch's current stream."""
 
     def __init__(self, case, provider, inputs):
         artifact = minic_package.package().compile(graphs.text_of(case), mode="eager" if provider == cases.EAGER else "fused")

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """minic beside what people use today, on one GPU: torch, torch.compile, cuBLASLt, Triton, JAX, and a plain copy as the limit.
 
-    tools/bench/peers.py [--works softmax,linear] [--json OUT] [--markdown OUT] [--plots DIR] [--budget SECONDS] [--quick] [--dry-run]
+    tools/bench/peers.py [--works softmax,linear] [--json OUT] [--markdown OUT] [--plots DIR] [--budget SECONDS] [--quick]
 
-One process (JAX has its own, asked in the same rounds). Results are checked against f64 before anything is timed, in outputs that held
-NaN; what is wrong is not timed. Then, for each shape, all providers take turns in rounds of random order. Of each row:
+One process (JAX has its own, asked in the same rounds). Results are checked against f64 before anything is timed, in outputs that
+held NaN; what is wrong is not timed. Then, for each shape, all providers take turns in rounds of random order. Of each row:
   ms          median of single calls between events, the L2 overwritten before each
   ms_warm     the same without overwriting: for short work it is what launching costs
   graph_ms    one call within a replayed CUDA graph of up to 20
   call_ms     what a call costs the host, without waiting for the GPU
-All are medians over rounds. JAX has no events and no graphs: its ms is calls with overwriting less the overwriting, its ms_warm calls
-in a row, and kernels_ms the sum of its kernels' times, which leaves out the gaps that a graph has.
-torch.compile max-autotune is its mode without CUDA graphs, since graph_ms is a graph around it. A provider that fails, or is not run, has
-its reason in `note`. gbps counts required bytes; gbps and tflops are of ms.
+All are medians over rounds. JAX has no events and no graphs: its ms is calls with overwriting less the overwriting, its ms_warm
+calls in a row, and kernels_ms the sum of its kernels' times, which leaves out the gaps that a graph has.
+torch.compile max-autotune is its mode without CUDA graphs, since graph_ms is one around it. A provider that fails, or is not run,
+has its reason in `note`. gbps counts required bytes; gbps and tflops are of ms.
 """
+
 import argparse
 import pathlib
 import sys
@@ -50,7 +51,6 @@ def dry_run(options):
                 judged = ", in a graph" if case.small else ""
                 rate = f"{case.flops / 1e9:.4g} GFLOP, " if case.flops else ""
                 print(f"  {case.shape} {case.dtype}: {rate}{case.required_bytes} B{judged}")
-
 
 
 def main():

@@ -5,6 +5,7 @@
 
 Several runs are put together; a ratio is always of one run and one shape.
 """
+
 import argparse
 import json
 import pathlib
@@ -24,8 +25,8 @@ TITLES = {
 }
 
 
-# One family of providers, one hue, seen on white and on near black: minic blue, torch orange, its libraries brown and red, its compiler
-# green, Triton violet, JAX pink, limits grey.
+# One family of providers, one hue, seen on white and on near black: minic blue, torch orange, its libraries brown and red, its
+# compiler green, Triton violet, JAX pink, limits grey.
 COLORS = {
     cases.FUSED: "#2563eb",
     cases.EAGER: "#93b4f5",
@@ -109,10 +110,17 @@ def _work_section(work, rows):
     groups = grouped(rows)
     unit = "us (TFLOP/s)" if any(row["tflops"] for row in rows) else "us"
     lines = [f"## {TITLES[work]} ({unit})", ""]
-    lines += table(["shape", *providers, "minic fused / best peer"],
-                    [[f"{shape} {dtype}" + (", graph" if next(iter(row_of.values()))["small"] else ""),
-                      *(_cell(row_of.get(name)) for name in providers), _ratio(row_of)]
-                     for (shape, dtype), row_of in groups.items()])
+    lines += table(
+        ["shape", *providers, "minic fused / best peer"],
+        [
+            [
+                f"{shape} {dtype}" + (", graph" if next(iter(row_of.values()))["small"] else ""),
+                *(_cell(row_of.get(name)) for name in providers),
+                _ratio(row_of),
+            ]
+            for (shape, dtype), row_of in groups.items()
+        ],
+    )
     lines += ["", *_notes(rows)]
     return [*lines, ""] if lines[-1] else lines
 
@@ -131,9 +139,18 @@ def _notes(rows):
 
 def _host_section(rows):
     """The smallest shapes: what a call costs the host, and the whole of launching."""
-    lines = [[row["work"], f"{row['shape']} {row['dtype']}", row["provider"], _microseconds(row["call_ms"]),
-              _microseconds(row["ms_warm"]), f"{row['first_call_s']:.3g}"]
-             for row in rows if row["small"] and row["call_ms"] and row["ms_warm"] and row["first_call_s"] is not None]
+    lines = [
+        [
+            row["work"],
+            f"{row['shape']} {row['dtype']}",
+            row["provider"],
+            _microseconds(row["call_ms"]),
+            _microseconds(row["ms_warm"]),
+            f"{row['first_call_s']:.3g}",
+        ]
+        for row in rows
+        if row["small"] and row["call_ms"] and row["ms_warm"] and row["first_call_s"] is not None
+    ]
     if not lines:
         return []
     header = ["work", "shape", "provider", "host per call, us", "call after call, us", "first call, s"]
@@ -154,19 +171,27 @@ def _errors_section(rows):
 def machine_lines(machine):
     versions = ", ".join(f"{name} {version}" for name, version in machine.get("versions", {}).items())
     clocks = f"SM {machine.get('sm_clock', '?')} of {machine.get('sm_clock_max', '?')}, memory {machine.get('memory_clock', '?')}"
-    return [f"{machine.get('gpu', 'no GPU')}, driver {machine.get('driver', '?')}, {machine.get('date', '?')}; clocks at the start: {clocks};",
-            f"{versions}; by", "", f"    {machine.get('command', '?')}", ""]
+    return [
+        f"{machine.get('gpu', 'no GPU')}, driver {machine.get('driver', '?')}, {machine.get('date', '?')};",
+        f"clocks at the start: {clocks}; {versions}; by",
+        "",
+        f"    {machine.get('command', '?')}",
+        "",
+    ]
 
 
 def markdown(documents):
     lines = ["# minic beside its peers", ""]
     for document in documents:
         lines += machine_lines(document["machine"])
-    lines += ["Times are medians over rounds in which all providers of a shape take turns in random order; each result was checked against",
-              "f64 first. 'graph': one call within a replayed CUDA graph; elsewhere single calls with a cold L2. In parentheses after a time:",
-              "TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is judged by it. The last column compares",
-              "times: below 1, minic is faster. Limits (the copy, the matmul alone) are no peers. torch.compile max-autotune is its mode",
-              "without CUDA graphs, so that it can be put into one.", ""]
+    lines += [
+        "Times are medians over rounds in which all providers of a shape take turns in random order; each result was first checked",
+        "against f64. 'graph': one call within a replayed CUDA graph; elsewhere single calls with a cold L2. In parentheses after",
+        "a time: TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is judged by it. The last",
+        "column compares times: below 1, minic is faster. Limits (the copy, the matmul alone) are no peers. torch.compile max-autotune",
+        "is its mode without CUDA graphs, so that it can be put into one.",
+        "",
+    ]
     rows = [row for document in documents for row in document["rows"]]
     for work in dict.fromkeys(row["work"] for row in rows):
         lines += _work_section(work, [row for row in rows if row["work"] == work])
@@ -178,8 +203,11 @@ def plot(work, rows):
     groups = {}
     for (shape, dtype), row_of in grouped(rows).items():
         best = best_peer(row_of)
-        bars = {name: headline(row_of[name]) / headline(best) for name in _providers(rows)
-                if best and name in row_of and row_of[name]["ok"] and headline(row_of[name])}
+        bars = {
+            name: headline(row_of[name]) / headline(best)
+            for name in _providers(rows)
+            if best and name in row_of and row_of[name]["ok"] and headline(row_of[name])
+        }
         if bars:
             groups[f"{shape} {dtype}"] = bars
     colors = {name: COLORS[name] for name in _providers(rows)}

@@ -1,4 +1,5 @@
 """Grouped horizontal bars as SVG text, for light and dark pages. Needs nothing but Python."""
+
 import html
 import math
 
@@ -79,17 +80,29 @@ def grouped_bars(title, axis_label, groups, colors, suffix="x"):
         x = axis.x(tick)
         parts.append(_line(x, top, x, bottom, "one" if tick == 1 else "grid"))
         parts.append(_text(x, bottom + 16, f"{tick:.3g}{suffix}", anchor="middle"))
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, axis_label + (", logarithmic" if axis.log else ""), anchor="middle"))
+    parts.append(
+        _text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, axis_label + (", logarithmic" if axis.log else ""), anchor="middle")
+    )
     y, start = top + GROUP_GAP / 2, LEFT if axis.log else axis.x(0)
     for group, bars in groups.items():
         middle = y + len(bars) * (BAR + GAP) / 2 + 4
         parts.append(_text(LEFT - 10, middle, group, anchor="end"))
         for name, value in bars.items():
             end = axis.x(value)
-            parts.append(f'<rect x="{start:.1f}" y="{y:.1f}" width="{max(1.0, end - start):.1f}" height="{BAR}" rx="1.5" '
-                         f'fill="{colors[name]}"><title>{html.escape(f"{group}, {name}: {_shown(value)}{suffix}")}</title></rect>')
+            parts.append(
+                f'<rect x="{start:.1f}" y="{y:.1f}" width="{max(1.0, end - start):.1f}" height="{BAR}" rx="1.5" '
+                f'fill="{colors[name]}"><title>{html.escape(f"{group}, {name}: {_shown(value)}{suffix}")}</title></rect>'
+            )
             parts.append(_text(end + 4, y + BAR - 1.5, f"{_shown(value)}{suffix}", "value"))
             y += BAR + GAP
         y += GROUP_GAP
-    header = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 48:.0f}" width="{WIDTH}" height="{bottom + 48:.0f}" '
-    return "\n".join([f'{header}role="img" aria-label="{html.escape(title)}">', _STYLE, *parts, "</svg>", ""])
+    size = f'viewBox="0 0 {WIDTH} {bottom + 48:.0f}" width="{WIDTH}" height="{bottom + 48:.0f}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{html.escape(title)}">',
+            _STYLE,
+            *parts,
+            "</svg>",
+            "",
+        ]
+    )

@@ -1,4 +1,5 @@
 """The works through torch: data, references in f64, and torch's own providers."""
+
 import math
 
 import torch

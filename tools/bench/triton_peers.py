@@ -1,4 +1,5 @@
 """The works as Triton kernels, as its tutorials write them."""
+
 import torch
 import triton
 import triton.language as tl
@@ -67,8 +68,9 @@ def copy_flat(x, y, elements, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def matmul_bias_relu(x, w, b, y, N, K, M, BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-                     PRECISION: tl.constexpr):
+def matmul_bias_relu(
+    x, w, b, y, N, K, M, BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, PRECISION: tl.constexpr
+):
     program = tl.program_id(0)
     across = tl.cdiv(M, BM)
     first = program // (GROUP * across) * GROUP
@@ -81,8 +83,12 @@ def matmul_bias_relu(x, w, b, y, N, K, M, BN: tl.constexpr, BM: tl.constexpr, BK
     sums = tl.zeros((BN, BM), dtype=tl.float32)
     for step in range(0, tl.cdiv(K, BK)):
         left = K - step * BK
-        sums = tl.dot(tl.load(xs, mask=k[None, :] < left, other=0.0), tl.load(ws, mask=k[:, None] < left, other=0.0), sums,
-                      input_precision=PRECISION)
+        sums = tl.dot(
+            tl.load(xs, mask=k[None, :] < left, other=0.0),
+            tl.load(ws, mask=k[:, None] < left, other=0.0),
+            sums,
+            input_precision=PRECISION,
+        )
         xs += BK
         ws += BK * M
     sums = tl.maximum(sums + tl.load(b + m, mask=m < M, other=0.0).to(tl.float32)[None, :], 0.0)
@@ -90,16 +96,20 @@ def matmul_bias_relu(x, w, b, y, N, K, M, BN: tl.constexpr, BM: tl.constexpr, BK
 
 
 def _configs(*rows):
-    return [triton.Config({"BN": bn, "BM": bm, "BK": bk, "GROUP": 8}, num_warps=warps, num_stages=stages)
-            for bn, bm, bk, warps, stages in rows]
+    return [
+        triton.Config({"BN": bn, "BM": bm, "BK": bk, "GROUP": 8}, num_warps=warps, num_stages=stages)
+        for bn, bm, bk, warps, stages in rows
+    ]
 
 
 # Few, since each is compiled for each type and alignment. Those that ask for too much shared memory are passed over by the tuner.
 _KEY = ["N", "K", "M", "PRECISION"]
 _LARGE = triton.autotune(_configs((128, 256, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (64, 128, 32, 4, 4)), _KEY)(
-    matmul_bias_relu)
+    matmul_bias_relu
+)
 _SMALL = triton.autotune(_configs((16, 64, 128, 4, 4), (16, 32, 256, 4, 3), (64, 64, 32, 4, 3), (32, 32, 32, 2, 3)), _KEY)(
-    matmul_bias_relu)
+    matmul_bias_relu
+)
 
 
 def _warps(block, least=1):
@@ -114,7 +124,7 @@ def _row_launch(kernel, tensors, extra=()):
 
 
 def _softmax(provider, inputs, y):
-    x, = inputs
+    (x,) = inputs
     if provider == "Triton row/program":
         return _row_launch(softmax_row, (x, y))
     rows, columns = x.shape
