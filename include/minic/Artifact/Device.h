@@ -68,6 +68,8 @@ public:
   virtual void destroyStream(StreamHandle stream) = 0;
   /// Waits for everything on `stream`, and says what of it failed.
   virtual Expected<void> synchronize(StreamHandle stream) = 0;
+  /// Waits for everything on the device.
+  virtual Expected<void> finish() = 0;
   virtual Expected<EventHandle> createEvent() = 0;
   virtual void destroyEvent(EventHandle event) = 0;
   /// The event stands for everything on `stream` so far.
