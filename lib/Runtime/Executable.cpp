@@ -224,7 +224,8 @@ Expected<std::vector<HostTensor>> Executable::run(std::span<const HostTensor> in
   return tensors;
 }
 
-Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results) const {
+Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results,
+                                         int runs) const {
   if (inputs.size() != impl->inputs.size() || results.size() != this->results().size())
     return impl->checkCount(inputs, results);
   auto plan = prepare(inputs, results);
@@ -247,8 +248,12 @@ Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, st
   impl->gather(inputs, from);
   for (const TensorView &result : results)
     to.push_back(result.memory);
-  auto graph =
-      impl->device->capture([&](StreamHandle stream) { return captured.plan->enqueue(stream, from, to, captured.workspace); });
+  auto graph = impl->device->capture([&](StreamHandle stream) -> Expected<void> {
+    for (int i = 0; i < runs; ++i)
+      if (auto done = captured.plan->enqueue(stream, from, to, captured.workspace); !done)
+        return done.takeErrors();
+    return {};
+  });
   if (!graph)
     return graph.takeErrors();
   captured.graph = std::move(*graph);

@@ -52,8 +52,8 @@ public:
   Expected<std::vector<Buffer>> run(const std::shared_ptr<Stream> &stream, std::span<const TensorView> inputs) const;
   /// From host memory to host memory, on the device's default stream; waits.
   Expected<std::vector<HostTensor>> run(std::span<const HostTensor> inputs) const;
-  /// Records a run on these tensors, without doing it.
-  Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results) const;
+  /// Records `runs` runs on these tensors, one after the other, without doing them. More than one is for measuring.
+  Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results, int runs = 1) const;
 
 private:
   struct Impl;

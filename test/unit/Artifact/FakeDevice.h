@@ -87,7 +87,13 @@ public:
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override {
     if (fails())
       return error();
-    return std::unique_ptr<ReplayableGraph>(std::make_unique<FakeGraph>(body));
+    std::vector<Launch> steps;
+    recording = &steps;
+    auto done = body(nullptr);
+    recording = nullptr;
+    if (!done)
+      return done.takeErrors();
+    return std::unique_ptr<ReplayableGraph>(std::make_unique<FakeGraph>(*this, std::move(steps)));
   }
   Expected<StreamHandle> createStream() override { return reinterpret_cast<StreamHandle>(uintptr_t(++streams)); }
   void destroyStream(StreamHandle) override {}
@@ -111,9 +117,7 @@ private:
       Launch now = launch;
       now.buffers.assign(buffers.begin(), buffers.end());
       now.stream = stream;
-      device.kernel(device, now);
-      std::lock_guard lock(device.mutex);
-      device.launches.push_back(std::move(now));
+      device.recording ? device.recording->push_back(std::move(now)) : device.work(std::move(now));
       return {};
     }
 
@@ -121,16 +125,25 @@ private:
     FakeDevice &device;
     Launch launch;
   };
-  /// Does the same again: what is recorded must not depend on when.
   class FakeGraph : public ReplayableGraph {
   public:
-    explicit FakeGraph(std::function<Expected<void>(StreamHandle)> body) : body(std::move(body)) {}
-    Expected<void> launch(StreamHandle stream) const override { return body(stream); }
+    FakeGraph(FakeDevice &device, std::vector<Launch> steps) : device(device), steps(std::move(steps)) {}
+    Expected<void> launch(StreamHandle) const override {
+      for (const Launch &step : steps)
+        device.work(step);
+      return {};
+    }
 
   private:
-    std::function<Expected<void>(StreamHandle)> body;
+    FakeDevice &device;
+    std::vector<Launch> steps;
   };
 
+  void work(Launch launch) {
+    kernel(*this, launch);
+    std::lock_guard lock(mutex);
+    launches.push_back(std::move(launch));
+  }
   Expected<void> move(DeviceMemory to, const std::byte *from, int64_t bytes) {
     if (fails())
       return error();
@@ -140,6 +153,7 @@ private:
   bool fails() { return calls++ == failAfter; }
   static Diagnostic error() { return {.code = ErrorCode::CudaError, .message = "told to fail"}; }
   std::atomic<int> streams = 0;
+  std::vector<Launch> *recording = nullptr; ///< Of the capture that is going on.
 };
 
 } // namespace minic::test
