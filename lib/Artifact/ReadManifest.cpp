@@ -45,10 +45,10 @@ public:
       refuse("has a control character");
     return text;
   }
+  /// `least` is at least 0.
   int64_t number(int64_t least, int64_t most) const {
-    bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t(INT64_MAX));
-    int64_t result = fits ? value->get<int64_t>() : 0;
-    if (fits && result >= least && result <= most)
+    int64_t result = value->is_number_integer() ? value->get<int64_t>() : -1; // From 2^63 on it is negative.
+    if (result >= least && result <= most)
       return result;
     refuse("is no number from " + std::to_string(least) + " to " + std::to_string(most));
     return least;
