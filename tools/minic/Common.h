@@ -27,6 +27,7 @@ void addCost(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
+void addInspect(CLI::App &app, Action &chosen);
 
 //===- Messages -===//
 
@@ -54,9 +55,6 @@ std::string plural(int64_t count, std::string_view noun);
 Expected<SourceBuffer> readSource(const std::string &path);
 /// Writes to a file, or to standard output if `path` is empty.
 Expected<void> writeOutput(const std::string &path, std::string_view bytes);
-
-/// A pattern for mkdtemp and mkstemps in the folder for temporary files.
-std::string temporaryName(std::string_view suffix);
 
 //===- Flags -===//
 
