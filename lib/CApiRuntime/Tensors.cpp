@@ -1,0 +1,100 @@
+#include "minic/CApiRuntime/Tensors.h"
+
+#include <algorithm>
+
+namespace minic {
+
+std::string tensorName(const char *argument, size_t index, const std::vector<TensorSpec> &specs) {
+  std::string name = std::string(argument) + "[" + std::to_string(index) + "]";
+  return index < specs.size() ? name + "' ('" + specs[index].name : name;
+}
+
+static_assert(MINIC_F64 == int(DType::F64) + 1 && MINIC_F32 == int(DType::F32) + 1 && MINIC_F16 == int(DType::F16) + 1 &&
+              MINIC_BF16 == int(DType::BF16) + 1 && MINIC_I64 == int(DType::I64) + 1 && MINIC_I32 == int(DType::I32) + 1 &&
+              MINIC_I1 == int(DType::I1) + 1);
+
+MinicDType toCType(DType dtype) { return MinicDType(int(dtype) + 1); }
+
+std::optional<DType> fromCType(int32_t dtype) {
+  if (dtype < MINIC_F64 || dtype > MINIC_I1)
+    return std::nullopt;
+  return DType(dtype - 1);
+}
+
+/// What is wrong with a rank and shape, or null.
+static const char *shapeFault(int32_t rank, const int64_t *shape) {
+  if (rank < 0 || rank > MINIC_MAX_RANK)
+    return "has a rank that is not in 0 to 64";
+  return rank && !shape ? "has no shape" : nullptr;
+}
+
+Expected<std::vector<int64_t>> checkedShape(const std::string &argument, int32_t rank, const int64_t *shape) {
+  if (const char *fault = shapeFault(rank, shape))
+    return badArgument(argument, fault);
+  return std::vector<int64_t>(shape, shape + rank);
+}
+
+static bool isDense(const MinicTensor &tensor) {
+  int64_t stride = 1;
+  for (int axis = tensor.rank; tensor.strides && axis-- > 0;) {
+    if (tensor.shape[axis] == 0)
+      return true;
+    if (tensor.shape[axis] != 1 && tensor.strides[axis] != stride)
+      return false;
+    if (__builtin_mul_overflow(stride, tensor.shape[axis], &stride))
+      return false;
+  }
+  return true;
+}
+
+/// Puts one tensor into `view`; `host`: it must be dense and in host memory.
+static std::string viewFault(const MinicTensor &tensor, const ExecutableObject *on, TensorView &view) {
+  auto dtype = fromCType(tensor.dtype);
+  if (!dtype)
+    return "has dtype " + std::to_string(tensor.dtype) + ", expected a MinicDType";
+  if (const char *fault = shapeFault(tensor.rank, tensor.shape))
+    return fault;
+  int kind = on ? on->deviceKind : MINIC_DEVICE_CPU, ordinal = on ? on->ordinal : 0;
+  auto where = [](int kind, int ordinal) {
+    return kind == MINIC_DEVICE_CPU    ? std::string("cpu")
+           : kind == MINIC_DEVICE_CUDA ? "cuda:" + std::to_string(ordinal)
+                                       : "device kind " + std::to_string(kind);
+  };
+  if (tensor.device_kind != MINIC_DEVICE_UNSTATED && (tensor.device_kind != kind || tensor.device_ordinal != ordinal))
+    return "lies on " + where(tensor.device_kind, tensor.device_ordinal) + ", expected " +
+           (on ? where(kind, ordinal) : "host memory");
+  size_t rank = size_t(tensor.rank);
+  view = {.memory = tensor.memory, .dtype = *dtype, .shape = {tensor.shape, rank}};
+  if (tensor.strides)
+    view.strides = {tensor.strides, rank};
+  if (on)
+    view.device = on->executable->device().get();
+  else if (!isDense(tensor))
+    return "has strides, expected a dense tensor";
+  return {};
+}
+
+Expected<void> TensorViews::fill(const MinicTensor *tensors, const char *argument, const std::vector<TensorSpec> &specs,
+                                 const ExecutableObject *device) {
+  if (size && !tensors)
+    return badArgument(argument, "is NULL, expected " + std::to_string(size) + " tensors");
+  for (size_t i = 0; i < size; ++i)
+    if (std::string fault = viewFault(tensors[i], device, array[i]); !fault.empty())
+      return Diagnostic{.code = ErrorCode::BadInput, .message = "'" + tensorName(argument, i, specs) + "' " + fault};
+  return {};
+}
+
+Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who) {
+  auto shape = checkedShape(who, tensor.rank, tensor.shape);
+  if (!shape)
+    return shape.takeErrors();
+  auto dtype = fromCType(tensor.dtype);
+  auto bytes = dtype ? HostTensor::checkedBytes(*dtype, *shape) : std::nullopt;
+  if (!bytes)
+    return badArgument(who, "is no tensor: its dtype is unknown, a size is negative, or it is too large");
+  if (*bytes && !tensor.memory)
+    return badArgument(who, "has no memory");
+  return std::span(reinterpret_cast<std::byte *>(tensor.memory), size_t(*bytes));
+}
+
+} // namespace minic
