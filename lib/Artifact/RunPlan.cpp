@@ -42,13 +42,13 @@ std::vector<TensorView> viewsOf(std::span<const HostTensor> tensors) {
   return views;
 }
 
-Expected<HostTensor> makeHostTensor(DType dtype, std::span<const int64_t> shape, const std::string &name) {
+Expected<HostTensor> makeHostTensor(DType dtype, std::span<const int64_t> shape, const std::string &who) {
   auto bytes = HostTensor::checkedBytes(dtype, shape);
   std::byte *probe = bytes ? new (std::nothrow) std::byte[size_t(*bytes)] : nullptr;
   delete[] probe;
   if (!probe)
     return Diagnostic{.code = ErrorCode::OutOfMemory,
-                      .message = "no host memory for result '" + name + "' of shape " + shapeString(dtype, shape)};
+                      .message = "no host memory for " + who + " of shape " + shapeString(dtype, shape)};
   return HostTensor(dtype, {shape.begin(), shape.end()});
 }
 
@@ -76,7 +76,7 @@ Expected<std::vector<HostTensor>> runPlan(const Artifact &artifact, Device &devi
   }
   std::vector<HostTensor> results;
   for (size_t i = 0; i < plan.results.size(); ++i) {
-    auto result = makeHostTensor(plan.results[i].dtype, (*prepared)->resultShape(i), plan.results[i].name);
+    auto result = makeHostTensor(plan.results[i].dtype, (*prepared)->resultShape(i), "result '" + plan.results[i].name + "'");
     if (!result)
       return result.takeErrors();
     int64_t bytes = int64_t(result->bytes().size());
