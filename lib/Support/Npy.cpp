@@ -3,6 +3,7 @@
 #include "Npy.h"
 
 #include "HostMemory.h"
+#include "RegularFile.h"
 
 #include <charconv>
 #include <cstring>
@@ -146,20 +147,12 @@ Diagnostic badType(const std::filesystem::path &path, std::string_view descr) {
 }
 
 Expected<NpyFile> openNpy(const std::filesystem::path &path, DType expected) {
-  std::error_code code;
-  auto status = std::filesystem::status(path, code);
-  auto unreadable = [&](const char *why) {
-    return Diagnostic{.code = ErrorCode::UnreadableFile, .message = "cannot read '" + path.string() + "': " + why};
-  };
-  if (!std::filesystem::exists(status))
-    return unreadable("no such file");
-  if (!std::filesystem::is_regular_file(status))
-    return unreadable("not a regular file");
-  uint64_t fileSize = std::filesystem::file_size(path, code);
+  auto opened = openRegularFile(path);
+  if (!opened)
+    return opened.takeErrors();
+  uint64_t fileSize = opened->size;
   NpyFile file;
-  file.stream.open(path, std::ios::binary);
-  if (code || !file.stream)
-    return unreadable("it cannot be opened");
+  file.stream = std::move(opened->stream);
 
   unsigned char start[12] = {};
   auto readStart = [&](size_t from, size_t count) {

@@ -1,6 +1,7 @@
 #include "Common.h"
 
 #include "minic/IR/Printer.h"
+#include "minic/Support/File.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <unistd.h>
 
 namespace minic::cli {
@@ -85,36 +85,23 @@ std::string plural(int64_t count, std::string_view noun) {
 
 //===- Files -===//
 
-static Diagnostic fileError(const std::string &path, std::string_view what, int error) {
-  return {.code = ErrorCode::UnreadableFile, .message = std::string(what) + " '" + path + "': " + std::strerror(error)};
-}
-
 Expected<SourceBuffer> readSource(const std::string &path) {
   bool standardInput = path == "-";
   std::string name = standardInput ? "<stdin>" : path;
-  std::error_code ignored;
-  if (!standardInput && std::filesystem::is_directory(path, ignored))
-    return fileError(name, "cannot read", EISDIR);
-  std::FILE *file = standardInput ? stdin : std::fopen(path.c_str(), "rb");
-  if (!file)
-    return fileError(name, "cannot read", errno);
-  std::string text;
-  char buffer[1 << 16];
-  while (size_t count = std::fread(buffer, 1, sizeof buffer, file))
-    text.append(buffer, count);
-  int error = std::ferror(file) ? errno : 0;
-  if (!standardInput)
-    std::fclose(file);
-  if (error)
-    return fileError(name, "cannot read", error);
-  return SourceBuffer(std::move(name), std::move(text));
+  auto text = standardInput ? readStream(stdin, name) : readFile(path);
+  if (!text)
+    return text.takeErrors();
+  return SourceBuffer(std::move(name), std::move(*text));
 }
 
 Expected<void> writeOutput(const std::string &path, std::string_view bytes) {
   std::FILE *file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
-  std::string name = path.empty() ? "<stdout>" : path;
+  auto failed = [&](int error) {
+    return Diagnostic{.code = ErrorCode::UnreadableFile,
+                      .message = "cannot write '" + (path.empty() ? "<stdout>" : path) + "': " + std::strerror(error)};
+  };
   if (!file)
-    return fileError(name, "cannot write", errno);
+    return failed(errno);
   bool good = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;
   int error = errno;
   if (!path.empty() && std::fclose(file) != 0 && good) {
@@ -122,13 +109,8 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes) {
     error = errno;
   }
   if (!good)
-    return fileError(name, "cannot write", error);
+    return failed(error);
   return {};
-}
-
-std::string temporaryName(std::string_view suffix) {
-  const char *folder = std::getenv("TMPDIR");
-  return std::string(folder && *folder ? folder : "/tmp") + "/minic-XXXXXX" + std::string(suffix);
 }
 
 //===- Flags -===//

@@ -54,9 +54,6 @@ Expected<SourceBuffer> readSource(const std::string &path);
 /// Writes to a file, or to standard output if `path` is empty.
 Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
-/// A pattern for mkdtemp and mkstemps in the folder for temporary files.
-std::string temporaryName(std::string_view suffix);
-
 //===- Flags -===//
 
 /// Flags of every sub-command that takes a module.

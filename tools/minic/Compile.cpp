@@ -1,6 +1,7 @@
 // minic compile: a module, lowered to a stage, as text (or as a cubin).
 #include "Common.h"
-#include "Ptxas.h"
+
+#include "minic/Compiler/Ptxas.h"
 
 #include <CLI/CLI.hpp>
 

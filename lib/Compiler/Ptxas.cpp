@@ -1,6 +1,6 @@
-#include "Ptxas.h"
+#include "minic/Compiler/Ptxas.h"
 
-#include "Common.h"
+#include "minic/Support/File.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -10,10 +10,11 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 extern char **environ;
 
-namespace minic::cli {
+namespace minic {
 namespace {
 
 constexpr const char *toolkitFolder = "/usr/local/cuda/bin";
@@ -41,20 +42,6 @@ private:
   bool good;
 };
 
-Expected<std::string> findPtxas() {
-  const char *variable = std::getenv("PATH");
-  std::string folders = std::string(variable ? variable : "") + ":" + toolkitFolder;
-  for (size_t start = 0, end; start <= folders.size(); start = end + 1) {
-    end = std::min(folders.find(':', start), folders.size());
-    std::string candidate = folders.substr(start, end - start) + "/ptxas";
-    if (end > start && access(candidate.c_str(), X_OK) == 0)
-      return candidate;
-  }
-  return Diagnostic{.code = ErrorCode::MissingTool,
-                    .message = "ptxas is not installed; looked in the folders of PATH and in " + std::string(toolkitFolder),
-                    .fix = "install the CUDA toolkit, or use --emit=ptx"};
-}
-
 /// Runs a program with its words in `log`; its exit status, or -1 if it could not be run or was killed.
 int runProgram(std::vector<std::string> words, const std::string &log) {
   std::vector<char *> argv;
@@ -80,6 +67,20 @@ int runProgram(std::vector<std::string> words, const std::string &log) {
 
 } // namespace
 
+Expected<std::string> findPtxas() {
+  const char *variable = std::getenv("PATH");
+  std::string folders = std::string(variable ? variable : "") + ":" + toolkitFolder;
+  for (size_t start = 0, end; start <= folders.size(); start = end + 1) {
+    end = std::min(folders.find(':', start), folders.size());
+    std::string candidate = folders.substr(start, end - start) + "/ptxas";
+    if (end > start && access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return Diagnostic{.code = ErrorCode::MissingTool,
+                    .message = "ptxas is not installed; looked in the folders of PATH and in " + std::string(toolkitFolder),
+                    .fix = "install the CUDA toolkit, or use --emit=ptx"};
+}
+
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
   auto ptxas = findPtxas();
   if (!ptxas)
@@ -90,19 +91,16 @@ Expected<std::string> assemblePtx(const std::string &ptx, const std::string &tar
                       .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
                       .fix = "set TMPDIR to a folder that can be written to"};
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
-  if (auto written = writeOutput(input, ptx); !written)
+  if (auto written = replaceFile(input, ptx); !written)
     return written.takeErrors();
   int status = runProgram({*ptxas, "-arch=" + target, "-o", output, input}, log);
   if (status != 0) {
     Diagnostic error{.code = ErrorCode::BackendFailed, .message = *ptxas + " refused the PTX for " + target};
-    if (auto words = readSource(log))
-      error.note(std::string(words->text()));
+    if (auto words = readFile(log))
+      error.note(*words);
     return error;
   }
-  auto cubin = readSource(output);
-  if (!cubin)
-    return cubin.takeErrors();
-  return std::string(cubin->text());
+  return readFile(output);
 }
 
-} // namespace minic::cli
+} // namespace minic
