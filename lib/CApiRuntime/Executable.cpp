@@ -36,8 +36,8 @@ Expected<HostTensor> namedWeight(const MinicWeight &weight, const Plan &plan, co
                       .message = "'" + plan.name + "' has no input called '" + weight.name + "', as '" + who + "' says"};
   if (weight.tensor) {
     TensorViews views(1);
-    auto isDense = views.fill(weight.tensor, who.c_str(), {}, nullptr);
-    return isDense ? copyOf(*weight.tensor, who) : isDense.takeErrors();
+    auto good = views.fill(weight.tensor, "weight", {*spec}, nullptr);
+    return good ? copyOf(*weight.tensor, "weight '" + spec->name + "'") : good.takeErrors();
   }
   std::filesystem::path path = weight.path;
   if (path.extension() != ".safetensors")
@@ -90,9 +90,9 @@ struct Arguments {
   Arguments(size_t numInputs, size_t numResults) : inputs(numInputs), results(numResults) {}
   Expected<void> fill(const MinicTensor *inputList, const MinicTensor *resultList, const ExecutableObject &object,
                       const ExecutableObject *device) {
-    if (auto good = inputs.fill(inputList, "inputs", object.executable->inputs(), device); !good)
+    if (auto good = inputs.fill(inputList, "input", object.executable->inputs(), device); !good)
       return good;
-    return results.fill(resultList, "results", object.executable->results(), device);
+    return results.fill(resultList, "result", object.executable->results(), device);
   }
 };
 
@@ -112,26 +112,14 @@ Expected<const Stream *> streamOf(MinicStream *handle, const std::shared_ptr<Str
   return stream;
 }
 
-/// More tensors than any graph has would only take memory.
-Expected<void> checkCount(const char *what, size_t given, size_t expected) {
-  if (given == expected)
-    return {};
-  return Diagnostic{.code = given < expected ? ErrorCode::MissingInput : ErrorCode::BadInput,
-                    .message = "the executable has " + std::to_string(expected) + " " + what + ", given " + std::to_string(given)};
-}
-
-Expected<void> checkCounts(const ExecutableObject &object, size_t numInputs, size_t numResults) {
-  if (auto good = checkCount("inputs", numInputs, object.executable->inputs().size()); !good)
-    return good;
-  return checkCount("results", numResults, object.executable->results().size());
-}
-
 Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inputs, size_t numInputs, const MinicTensor *results,
                          size_t numResults) {
   const Executable &executable = *object.executable;
   Arguments host(numInputs, numResults);
   if (auto good = host.fill(inputs, results, object, nullptr); !good)
     return good;
+  if (auto plan = executable.prepare(host.inputs.views(), host.results.views()); !plan)
+    return plan.takeErrors(); // Before memory is taken for what does not fit.
   auto stream = Stream::create(executable.device());
   if (!stream)
     return stream.takeErrors();
@@ -146,7 +134,7 @@ Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inpu
     return {};
   };
   for (size_t i = 0; i < numInputs; ++i) {
-    auto bytes = hostBytes(inputs[i], tensorName("inputs", i, executable.inputs()));
+    auto bytes = hostBytes(inputs[i], tensorName("input", i, executable.inputs()));
     if (!bytes)
       return bytes.takeErrors();
     if (auto added = addBuffer(host.inputs.views()[i]); !added)
@@ -164,7 +152,7 @@ Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inpu
   if (auto done = executable.run(**stream, all.first(numInputs), all.subspan(numInputs)); !done)
     return done;
   for (size_t i = 0; i < numResults; ++i) {
-    auto bytes = hostBytes(results[i], tensorName("results", i, executable.results()));
+    auto bytes = hostBytes(results[i], tensorName("result", i, executable.results()));
     if (!bytes)
       return bytes.takeErrors();
     if (!bytes->empty())
@@ -227,21 +215,19 @@ MinicError *minic_executable_result_dims(MinicExecutable *executable, const Mini
     if (!object)
       return object.takeErrors();
     const Executable &of = *(*object)->executable;
-    if (auto good = checkCount("inputs", num_inputs, of.inputs().size()); !good)
-      return good;
     TensorViews views(num_inputs);
-    if (auto good = views.fill(inputs, "inputs", of.inputs(), &**object); !good)
+    if (auto good = views.fill(inputs, "input", of.inputs(), &**object); !good)
       return good;
     size_t needed = 0;
     for (const TensorSpec &spec : of.results())
       needed += spec.shape.size();
     if (capacity < needed || (needed && !dims))
       return badArgument("dims", "has no room for " + std::to_string(needed) + " numbers");
-    auto shapes = of.resultShapes(views.views());
-    if (!shapes)
-      return shapes.takeErrors();
-    for (const std::vector<int64_t> &shape : *shapes)
-      dims = std::ranges::copy(shape, dims).out;
+    auto plan = of.prepare(views.views());
+    if (!plan)
+      return plan.takeErrors();
+    for (size_t i = 0; i < of.results().size(); ++i)
+      dims = std::ranges::copy((*plan)->resultShape(i), dims).out;
     return {};
   });
 }
@@ -256,8 +242,6 @@ MinicError *minic_executable_run(MinicExecutable *executable, MinicStream *strea
     auto order = streamOf(stream, (*object)->defaultStream, pinned);
     if (!order)
       return order.takeErrors();
-    if (auto good = checkCounts(**object, num_inputs, num_results); !good)
-      return good;
     Arguments arguments(num_inputs, num_results);
     if (auto good = arguments.fill(inputs, results, **object, &**object); !good)
       return good;
@@ -271,8 +255,6 @@ MinicError *minic_executable_run_host(MinicExecutable *executable, const MinicTe
     auto object = use<ExecutableObject>(executable, "executable");
     if (!object)
       return object.takeErrors();
-    if (auto good = checkCounts(**object, num_inputs, num_results); !good)
-      return good;
     return runOnHost(**object, inputs, num_inputs, results, num_results);
   });
 }
@@ -287,8 +269,6 @@ MinicError *minic_executable_capture(MinicExecutable *executable, const MinicTen
     auto object = use<ExecutableObject>(executable, "executable");
     if (!object)
       return object.takeErrors();
-    if (auto good = checkCounts(**object, num_inputs, num_results); !good)
-      return good;
     Arguments arguments(num_inputs, num_results);
     if (auto good = arguments.fill(inputs, results, **object, &**object); !good)
       return good;

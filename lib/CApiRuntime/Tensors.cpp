@@ -4,9 +4,8 @@
 
 namespace minic {
 
-std::string tensorName(const char *argument, size_t index, const std::vector<TensorSpec> &specs) {
-  std::string name = std::string(argument) + "[" + std::to_string(index) + "]";
-  return index < specs.size() ? name + "' ('" + specs[index].name : name;
+std::string tensorName(const char *what, size_t index, const std::vector<TensorSpec> &specs) {
+  return std::string(what) + (index < specs.size() ? " '" + specs[index].name + "'" : " " + std::to_string(index));
 }
 
 static_assert(MINIC_F64 == int(DType::F64) + 1 && MINIC_F32 == int(DType::F32) + 1 && MINIC_F16 == int(DType::F16) + 1 &&
@@ -47,22 +46,19 @@ static bool isDense(const MinicTensor &tensor) {
   return true;
 }
 
-/// Puts one tensor into `view`; `host`: it must be dense and in host memory.
+static std::string placeName(int kind, int ordinal) {
+  return kind == MINIC_DEVICE_CPU    ? "cpu"
+         : kind == MINIC_DEVICE_CUDA ? "cuda:" + std::to_string(ordinal)
+                                     : "a device of kind " + std::to_string(kind);
+}
+
+/// Puts one tensor into `view`; says what is wrong with it.
 static std::string viewFault(const MinicTensor &tensor, const ExecutableObject *on, TensorView &view) {
   auto dtype = fromCType(tensor.dtype);
   if (!dtype)
     return "has dtype " + std::to_string(tensor.dtype) + ", expected a MinicDType";
   if (const char *fault = shapeFault(tensor.rank, tensor.shape))
     return fault;
-  int kind = on ? on->deviceKind : MINIC_DEVICE_CPU, ordinal = on ? on->ordinal : 0;
-  auto where = [](int kind, int ordinal) {
-    return kind == MINIC_DEVICE_CPU    ? std::string("cpu")
-           : kind == MINIC_DEVICE_CUDA ? "cuda:" + std::to_string(ordinal)
-                                       : "device kind " + std::to_string(kind);
-  };
-  if (tensor.device_kind != MINIC_DEVICE_UNSTATED && (tensor.device_kind != kind || tensor.device_ordinal != ordinal))
-    return "lies on " + where(tensor.device_kind, tensor.device_ordinal) + ", expected " +
-           (on ? where(kind, ordinal) : "host memory");
   size_t rank = size_t(tensor.rank);
   view = {.memory = tensor.memory, .dtype = *dtype, .shape = {tensor.shape, rank}};
   if (tensor.strides)
@@ -70,30 +66,39 @@ static std::string viewFault(const MinicTensor &tensor, const ExecutableObject *
   if (on)
     view.device = on->executable->device().get();
   else if (!isDense(tensor))
-    return "has strides, expected a dense tensor";
+    return "has strides, expected a dense tensor in host memory";
   return {};
 }
 
-Expected<void> TensorViews::fill(const MinicTensor *tensors, const char *argument, const std::vector<TensorSpec> &specs,
+/// A tensor that says where it lies has to lie where it is used.
+static std::optional<Diagnostic> placeFault(const MinicTensor &tensor, const ExecutableObject *on, const std::string &who) {
+  int kind = on ? on->deviceKind : MINIC_DEVICE_CPU, ordinal = on ? on->ordinal : 0;
+  if (tensor.device_kind == MINIC_DEVICE_UNSTATED || (tensor.device_kind == kind && tensor.device_ordinal == ordinal))
+    return std::nullopt;
+  return Diagnostic{.code = ErrorCode::WrongDevice,
+                    .message = who + " lies on " + placeName(tensor.device_kind, tensor.device_ordinal) +
+                               (on ? ", and the executable on " + placeName(kind, ordinal) : ", expected host memory")};
+}
+
+Expected<void> TensorViews::fill(const MinicTensor *tensors, const char *what, const std::vector<TensorSpec> &specs,
                                  const ExecutableObject *device) {
   if (size && !tensors)
-    return badArgument(argument, "is NULL, expected " + std::to_string(size) + " tensors");
-  for (size_t i = 0; i < size; ++i)
+    return badArgument(std::string(what) + "s", "is NULL, expected " + std::to_string(size) + " tensors");
+  for (size_t i = 0; i < size; ++i) {
     if (std::string fault = viewFault(tensors[i], device, array[i]); !fault.empty())
-      return Diagnostic{.code = ErrorCode::BadInput, .message = "'" + tensorName(argument, i, specs) + "' " + fault};
+      return Diagnostic{.code = ErrorCode::BadInput, .message = tensorName(what, i, specs) + " " + fault};
+    if (auto fault = placeFault(tensors[i], device, tensorName(what, i, specs)))
+      return *fault;
+  }
   return {};
 }
 
 Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who) {
-  auto shape = checkedShape(who, tensor.rank, tensor.shape);
-  if (!shape)
-    return shape.takeErrors();
-  auto dtype = fromCType(tensor.dtype);
-  auto bytes = dtype ? HostTensor::checkedBytes(*dtype, *shape) : std::nullopt;
+  auto bytes = HostTensor::checkedBytes(*fromCType(tensor.dtype), {tensor.shape, size_t(tensor.rank)});
   if (!bytes)
-    return badArgument(who, "is no tensor: its dtype is unknown, a size is negative, or it is too large");
+    return Diagnostic{.code = ErrorCode::TooLarge, .message = who + " is too large, or has a negative size"};
   if (*bytes && !tensor.memory)
-    return badArgument(who, "has no memory");
+    return Diagnostic{.code = ErrorCode::BadInput, .message = who + " has no memory (a null address)"};
   return std::span(reinterpret_cast<std::byte *>(tensor.memory), size_t(*bytes));
 }
 

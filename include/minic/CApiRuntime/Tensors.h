@@ -6,15 +6,16 @@
 
 namespace minic {
 
-/// "inputs[2] ('w')", for messages about an argument that a caller may know by number or by name.
-std::string tensorName(const char *argument, size_t index, const std::vector<TensorSpec> &specs);
+/// "input 'w'", for messages; by number where there is no such input.
+std::string tensorName(const char *what, size_t index, const std::vector<TensorSpec> &specs);
 
 /// Tensors as the runtime takes them. `device`: what they must lie on if they say where they lie; null for host memory, which must
 /// be dense and not NULL. The views point into `tensors`.
 class TensorViews {
 public:
   explicit TensorViews(size_t size) : array(size), size(size) {}
-  Expected<void> fill(const MinicTensor *tensors, const char *argument, const std::vector<TensorSpec> &specs,
+  /// `what`: "input" or "result".
+  Expected<void> fill(const MinicTensor *tensors, const char *what, const std::vector<TensorSpec> &specs,
                       const ExecutableObject *device);
   std::span<const TensorView> views() { return {array.data(), size}; }
 
@@ -27,7 +28,7 @@ private:
 std::optional<DType> fromCType(int32_t dtype);
 /// "argument 'shape' ..." if this is no shape.
 Expected<std::vector<int64_t>> checkedShape(const std::string &argument, int32_t rank, const int64_t *shape);
-/// The bytes of a dense tensor in host memory; `who` is for messages.
+/// The bytes of a dense tensor in host memory that `TensorViews` took; `who` is for messages.
 Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who);
 
 } // namespace minic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 from ctypes import byref, c_double, c_int, c_void_p
 from typing import Any, Dict, Optional, Union
 
@@ -48,8 +48,17 @@ class Device(Handle):
         return stream
 
 
+_opened: Dict[str, Device] = {}
+os.register_at_fork(after_in_child=_opened.clear)
+
+
 def open_device(device: Union[str, Device]) -> Device:
-    return device if isinstance(device, Device) else Device(device)
+    """A device, or the one of a name, which stays open."""
+    if isinstance(device, Device):
+        return device
+    if device not in _opened:
+        _opened[device] = Device(device)
+    return _opened[device]
 
 
 def cuda_device_count() -> int:

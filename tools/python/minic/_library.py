@@ -270,4 +270,5 @@ class Handle:
 
 
 def encode(text: object) -> Optional[bytes]:
-    return None if text is None else os.fspath(text).encode() if not isinstance(text, str) else text.encode()
+    """Text or a path for C."""
+    return None if text is None else os.fsencode(text)  # type: ignore[arg-type]
