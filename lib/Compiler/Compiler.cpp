@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace minic {
 
@@ -239,6 +240,50 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   if (!plan)
     return plan.takeErrors();
   artifact.plan = std::move(*plan);
+  return artifact;
+}
+
+//===- One graph, all the way -===//
+
+namespace {
+
+/// The graph ops by their places, to name what a kernel came from.
+std::map<std::pair<uint32_t, uint32_t>, std::string> placesOf(const Module &module) {
+  std::map<std::pair<uint32_t, uint32_t>, std::string> places;
+  for (Function *function : module.functions())
+    if (function->kind == FunctionKind::Graph)
+      walk(function->body(), [&](Operation &op) {
+        bool computes = !op.is(OpKind::Constant) && !op.is(OpKind::Broadcast) && !op.info().terminator;
+        if (computes && op.loc().isValid())
+          places[{op.loc().line, op.loc().column}] = std::string(op.info().name) + " at " + std::to_string(op.loc().line) + ":" +
+                                                     std::to_string(op.loc().column);
+      });
+  return places;
+}
+
+} // namespace
+
+Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
+  if (auto kept = keepOnly(module, options.graph); !kept)
+    return kept.takeErrors();
+  auto chosen = chooseFunction(module, options.graph);
+  if (!chosen)
+    return chosen.takeErrors();
+  auto places = placesOf(module);
+  Stage stage = !options.withCode && (*chosen)->kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
+  if (auto lowered = lowerTo(module, stage, options, failedInput); !lowered)
+    return lowered.takeErrors();
+  auto artifact = makeArtifact(module, options, options.withCode);
+  if (!artifact)
+    return artifact.takeErrors();
+  artifact->text = printModule(module);
+  for (KernelCode &kernel : artifact->kernels) {
+    std::set<std::pair<uint32_t, uint32_t>> found;
+    walk(module.find(kernel.name)->body(), [&](Operation &op) { found.insert({op.loc().line, op.loc().column}); });
+    for (const auto &place : found)
+      if (auto op = places.find(place); op != places.end())
+        kernel.ops.push_back(op->second);
+  }
   return artifact;
 }
 

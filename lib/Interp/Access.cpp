@@ -1,5 +1,6 @@
 // load and store: which lanes are in bounds, and what becomes of the others.
 #include "Agent.h"
+#include "minic/Support/HostTensor.h"
 
 #include <algorithm>
 

@@ -1,10 +1,7 @@
-#include "minic/Interp/CpuDevice.h"
-
-#include "Cta.h"
+#include "CpuDeviceImpl.h"
 
 #include <algorithm>
-#include <bit>
-#include <thread>
+#include <chrono>
 
 namespace minic {
 
@@ -15,75 +12,38 @@ namespace {
 /// More than this on one device is refused: it would take the host's memory, not give a result.
 constexpr int64_t maxDeviceBytes = int64_t(8) << 30;
 
-/// A permutation of [0, count): a Feistel network over the next even power of two, walked until it falls inside.
-class Shuffle {
+struct CpuEvent {
+  std::optional<std::chrono::steady_clock::time_point> time; ///< Of its last record.
+};
+CpuEvent &asEvent(EventHandle handle) { return *static_cast<CpuEvent *>(handle); }
+
+class CpuGraph final : public ReplayableGraph {
 public:
-  Shuffle(uint64_t count, uint64_t seed) : count(count), seed(seed), halfBits(unsigned(std::bit_width(count - 1) + 1) / 2) {}
-  uint64_t operator()(uint64_t i) const {
-    if (!seed || count < 2)
-      return i;
-    do
-      i = permute(i);
-    while (i >= count);
-    return i;
+  CpuGraph(CpuDevice::Impl &device, std::vector<CpuDevice::Impl::Work> steps) : device(device), steps(std::move(steps)) {}
+  Expected<void> launch(StreamHandle stream) const override {
+    for (const CpuDevice::Impl::Work &step : steps)
+      if (auto done = device.order(stream, step); !done)
+        return done.takeErrors();
+    return {};
   }
 
 private:
-  uint64_t permute(uint64_t i) const {
-    uint64_t mask = (uint64_t(1) << halfBits) - 1, left = i >> halfBits, right = i & mask;
-    for (uint64_t round = 1; round <= 4; ++round) {
-      uint64_t mixed = (right + seed + round) * 0x9E3779B97F4A7C15ull;
-      mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9ull;
-      left ^= mixed >> 32 & mask;
-      std::swap(left, right);
-    }
-    return left << halfBits | right;
-  }
-  uint64_t count, seed;
-  unsigned halfBits;
+  CpuDevice::Impl &device;
+  std::vector<CpuDevice::Impl::Work> steps;
 };
 
-Diagnostic deviceError(ErrorCode code, std::string message) { return {.code = code, .message = std::move(message)}; }
+Diagnostic notCapturable(const char *what) {
+  return deviceError(ErrorCode::CudaError, std::string(what) + " waits for the host, so it cannot be captured");
+}
 
 } // namespace
 
-BufferTraffic LaunchTraffic::total() const {
-  BufferTraffic sum;
-  for (const BufferTraffic &buffer : buffers) {
-    sum.distinctRead += buffer.distinctRead;
-    sum.distinctWritten += buffer.distinctWritten;
-    sum.issuedRead += buffer.issuedRead;
-    sum.issuedWritten += buffer.issuedWritten;
-  }
-  return sum;
-}
-
-struct CpuDevice::Impl {
-  Module &module;
-  CpuOptions options;
-  std::map<DeviceMemory, Allocation> memory;
-  DeviceMemory next = 1; // Never used again after release, so that a stale id is found out.
-  int64_t total = 0;
-  std::vector<LaunchTraffic> traffic;
-
-  Expected<Allocation *> find(DeviceMemory id, int64_t bytes) {
-    auto it = memory.find(id);
-    if (it == memory.end())
-      return deviceError(ErrorCode::CannotInterpret, "there is no memory " + std::to_string(id) + " on this device");
-    if (bytes > it->second.bytes)
-      return deviceError(ErrorCode::OutOfBounds,
-                         std::to_string(bytes) + " bytes are touched in memory of " + std::to_string(it->second.bytes) + " bytes");
-    return &it->second;
-  }
-  Expected<void> bindBuffers(LaunchState &state, std::span<const DeviceMemory> buffers);
-  void runPrograms(LaunchState &state, uint64_t programs, std::vector<std::vector<BufferTraffic>> &issued);
-  void addTraffic(const LaunchState &state, std::span<const std::vector<BufferTraffic>> issued);
-};
-
-CpuDevice::CpuDevice(Module &module, CpuOptions options) : impl(new Impl{module, options, {}, 1, 0, {}}) {}
+CpuDevice::CpuDevice(CpuOptions options) : impl(new Impl{.module = nullptr, .options = options}) {}
+CpuDevice::CpuDevice(Module &module, CpuOptions options) : impl(new Impl{.module = &module, .options = options}) {}
 CpuDevice::~CpuDevice() = default;
 
-Expected<DeviceMemory> CpuDevice::allocate(int64_t bytes) {
+Expected<DeviceMemory> CpuDevice::allocate(int64_t bytes, StreamHandle) {
+  std::lock_guard lock(impl->mutex);
   if (bytes < 0 || bytes > maxDeviceBytes - impl->total)
     return deviceError(ErrorCode::OutOfMemory,
                        "the interpreter's device has no " + std::to_string(bytes) + " bytes left of its 8 GiB");
@@ -97,7 +57,8 @@ Expected<DeviceMemory> CpuDevice::allocate(int64_t bytes) {
   return impl->next++;
 }
 
-void CpuDevice::release(DeviceMemory id) {
+void CpuDevice::release(DeviceMemory id, StreamHandle) {
+  std::lock_guard lock(impl->mutex);
   auto it = impl->memory.find(id);
   if (it == impl->memory.end())
     return;
@@ -105,7 +66,10 @@ void CpuDevice::release(DeviceMemory id) {
   impl->memory.erase(it);
 }
 
-Expected<void> CpuDevice::copyFromHost(DeviceMemory to, std::span<const std::byte> from) {
+Expected<void> CpuDevice::copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle stream) {
+  std::lock_guard lock(impl->mutex);
+  if (impl->captures.contains(stream))
+    return notCapturable("a copy from the host");
   auto memory = impl->find(to, int64_t(from.size()));
   if (!memory)
     return memory.takeErrors();
@@ -116,7 +80,10 @@ Expected<void> CpuDevice::copyFromHost(DeviceMemory to, std::span<const std::byt
   return {};
 }
 
-Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from) {
+Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from, StreamHandle stream) {
+  std::lock_guard lock(impl->mutex);
+  if (impl->captures.contains(stream))
+    return notCapturable("a copy to the host");
   auto memory = impl->find(from, int64_t(to.size()));
   if (!memory)
     return memory.takeErrors();
@@ -132,139 +99,98 @@ Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from)
   return {};
 }
 
-Expected<void> CpuDevice::poison(DeviceMemory to, std::span<const std::byte> pattern) {
-  auto memory = impl->find(to, int64_t(pattern.size()));
-  if (!memory)
-    return memory.takeErrors();
-  if (!pattern.empty())
-    std::memcpy((*memory)->data.get(), pattern.data(), pattern.size());
-  return {};
+Expected<void> CpuDevice::poison(DeviceMemory to, int64_t bytes, StreamHandle stream) {
+  return impl->order(stream, [impl = impl.get(), to, bytes]() -> Expected<void> {
+    auto memory = impl->find(to, bytes);
+    if (!memory)
+      return memory.takeErrors();
+    std::memset((*memory)->data.get(), 0xff, size_t(bytes));
+    std::memset((*memory)->defined.get(), 0, size_t(bytes));
+    return {};
+  });
 }
 
-Expected<void> CpuDevice::copy(DeviceMemory to, DeviceMemory from, int64_t bytes) {
+Expected<void> CpuDevice::copy(DeviceMemory to, DeviceMemory from, int64_t bytes, StreamHandle stream) {
   if (bytes < 0)
     return deviceError(ErrorCode::OutOfBounds, "a copy of " + std::to_string(bytes) + " bytes");
-  auto target = impl->find(to, bytes), source = impl->find(from, bytes);
-  if (!target)
-    return target.takeErrors();
-  if (!source)
-    return source.takeErrors();
-  // Undefined bytes stay so: what reads them is at fault, not the copy.
-  std::memmove((*target)->data.get(), (*source)->data.get(), size_t(bytes));
-  std::memmove((*target)->defined.get(), (*source)->defined.get(), size_t(bytes));
-  (*target)->storedBy = (*source)->storedBy;
-  return {};
-}
-
-Expected<void> CpuDevice::Impl::bindBuffers(LaunchState &state, std::span<const DeviceMemory> buffers) {
-  const PreparedKernel &kernel = *state.kernel;
-  if (buffers.size() != kernel.buffers.size())
-    return deviceError(ErrorCode::LaunchMismatch, "kernel '" + kernel.function->name + "' takes " +
-                                                      std::to_string(kernel.buffers.size()) + " buffers, and the launch gives " +
-                                                      std::to_string(buffers.size()));
-  auto noMemory = [] { return deviceError(ErrorCode::OutOfMemory, "the host has no memory to check a launch"); };
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const BufferParam &param = kernel.buffers[i];
-    LaunchBuffer buffer{.param = &param, .strides = rowMajorStrides(param.shape)};
-    auto found = find(buffers[i], param.elements * dtypeBytes(param.dtype));
-    if (!found) {
-      Diagnostics errors = found.takeErrors();
-      errors[0].message = "the buffer '" + param.name + "' of kernel '" + kernel.function->name + "': " + errors[0].message;
-      return errors;
-    }
-    buffer.memory = *found;
-    if (param.stored) {
-      buffer.memory->storedBy = "'" + param.name + "' of kernel '" + kernel.function->name + "'";
-      buffer.marks = zeroedArray<uint64_t>(param.elements);
-      if (!buffer.marks)
-        return noMemory();
-    }
-    if (options.countTraffic) {
-      buffer.read = zeroedArray<uint8_t>(param.elements);
-      buffer.written = zeroedArray<uint8_t>(param.elements);
-      if (!buffer.read || !buffer.written)
-        return noMemory();
-    }
-    state.buffers.push_back(std::move(buffer));
-  }
-  return {};
-}
-
-void CpuDevice::Impl::runPrograms(LaunchState &state, uint64_t programs, std::vector<std::vector<BufferTraffic>> &issued) {
-  Shuffle shuffle(programs, options.shuffleSeed);
-  uint64_t workers = options.threads > 0 ? uint64_t(options.threads) : std::max(1u, std::thread::hardware_concurrency());
-  workers = std::min(workers, programs);
-  // Small chunks keep the workers even; programs do not depend on each other, so who runs which changes nothing.
-  uint64_t chunk = std::clamp<uint64_t>(programs / (workers * 8), 1, 64);
-  std::atomic<uint64_t> nextChunk = 0;
-  issued.resize(workers);
-  auto work = [&](uint64_t worker) {
-    Cta cta(state);
-    while (true) {
-      uint64_t first = nextChunk.fetch_add(chunk);
-      if (first >= programs)
-        break;
-      for (uint64_t i = first; i < std::min(first + chunk, programs); ++i)
-        if (uint64_t program = shuffle(i); !state.isMoot(program))
-          cta.run(program);
-    }
-    issued[worker] = cta.traffic();
-  };
-  std::vector<std::thread> threads;
-  for (uint64_t worker = 1; worker < workers; ++worker)
-    threads.emplace_back(work, worker);
-  work(0);
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
-void CpuDevice::Impl::addTraffic(const LaunchState &state, std::span<const std::vector<BufferTraffic>> issued) {
-  LaunchTraffic launch{.kernel = state.kernel->function->name};
-  for (size_t b = 0; b < state.buffers.size(); ++b) {
-    const LaunchBuffer &buffer = state.buffers[b];
-    int64_t bytes = dtypeBytes(buffer.param->dtype), elements = buffer.param->elements;
-    BufferTraffic sum;
-    for (const std::vector<BufferTraffic> &worker : issued) {
-      sum.issuedRead += worker[b].issuedRead;
-      sum.issuedWritten += worker[b].issuedWritten;
-    }
-    sum.distinctRead = bytes * std::count(buffer.read.get(), buffer.read.get() + elements, uint8_t(1));
-    sum.distinctWritten = bytes * std::count(buffer.written.get(), buffer.written.get() + elements, uint8_t(1));
-    launch.buffers.push_back(sum);
-  }
-  traffic.push_back(std::move(launch));
-}
-
-Expected<void> CpuDevice::launch(const Artifact &artifact, int kernelIndex, std::span<const int64_t> grid,
-                                 std::span<const DeviceMemory> buffers, const DimBindings &dims) {
-  if (kernelIndex < 0 || size_t(kernelIndex) >= artifact.kernels.size())
-    return deviceError(ErrorCode::LaunchMismatch, "the artifact has no kernel " + std::to_string(kernelIndex));
-  const std::string &name = artifact.kernels[size_t(kernelIndex)].name;
-  const Function *function = impl->module.find(name);
-  if (!function || function->kind != FunctionKind::Kernel)
-    return deviceError(ErrorCode::UnknownFunction, "the module has no kernel '" + name + "'");
-  auto programs = checkedProduct(grid);
-  if (!programs || *programs >= maxPrograms)
-    return deviceError(ErrorCode::TooLarge, "kernel '" + name + "': the grid is too large");
-  if (*programs == 0)
+  return impl->order(stream, [impl = impl.get(), to, from, bytes]() -> Expected<void> {
+    auto target = impl->find(to, bytes), source = impl->find(from, bytes);
+    if (!target)
+      return target.takeErrors();
+    if (!source)
+      return source.takeErrors();
+    // Undefined bytes stay so: what reads them is at fault, not the copy.
+    std::memmove((*target)->data.get(), (*source)->data.get(), size_t(bytes));
+    std::memmove((*target)->defined.get(), (*source)->defined.get(), size_t(bytes));
+    (*target)->storedBy = (*source)->storedBy;
     return {};
-  auto kernel = prepareKernel(*function, dims);
-  if (!kernel)
-    return kernel.takeErrors();
-  LaunchState state;
-  state.kernel = kernel->get();
-  state.grid.assign(grid.begin(), grid.end());
-  if (auto bound = impl->bindBuffers(state, buffers); !bound)
-    return bound.takeErrors();
-  std::vector<std::vector<BufferTraffic>> issued;
-  impl->runPrograms(state, uint64_t(*programs), issued);
-  if (auto error = state.finish())
-    return std::move(*error);
-  if (impl->options.countTraffic)
-    impl->addTraffic(state, issued);
-  return {};
+  });
 }
 
-std::vector<LaunchTraffic> CpuDevice::takeTraffic() { return std::exchange(impl->traffic, {}); }
+//===- Order -===//
+
+Expected<void> CpuDevice::Impl::order(StreamHandle stream, Work work) {
+  std::lock_guard lock(mutex);
+  if (auto capture = captures.find(stream); capture != captures.end()) {
+    capture->second.push_back(std::move(work));
+    return {};
+  }
+  return work();
+}
+
+Expected<StreamHandle> CpuDevice::createStream() {
+  std::lock_guard lock(impl->mutex);
+  return reinterpret_cast<StreamHandle>(++impl->lastStream);
+}
+void CpuDevice::destroyStream(StreamHandle) {}
+
+Expected<std::unique_ptr<ReplayableGraph>> CpuDevice::capture(const std::function<Expected<void>(StreamHandle)> &body) {
+  auto stream = createStream();
+  {
+    std::lock_guard lock(impl->mutex);
+    impl->captures[*stream];
+  }
+  auto done = body(*stream);
+  std::vector<Impl::Work> steps;
+  {
+    std::lock_guard lock(impl->mutex);
+    steps = std::move(impl->captures.extract(*stream).mapped());
+  }
+  if (!done)
+    return done.takeErrors();
+  return std::unique_ptr<ReplayableGraph>(std::make_unique<CpuGraph>(*impl, std::move(steps)));
+}
+
+Expected<EventHandle> CpuDevice::createEvent() { return EventHandle(new CpuEvent); }
+void CpuDevice::destroyEvent(EventHandle event) { delete &asEvent(event); }
+
+Expected<void> CpuDevice::record(EventHandle event, StreamHandle stream) {
+  return impl->order(stream, [event]() -> Expected<void> {
+    asEvent(event).time = std::chrono::steady_clock::now();
+    return {};
+  });
+}
+
+Expected<double> CpuDevice::elapsedMs(EventHandle from, EventHandle to) {
+  std::lock_guard lock(impl->mutex);
+  if (!asEvent(from).time || !asEvent(to).time)
+    return deviceError(ErrorCode::CudaError, "the time between two events is asked before both are recorded");
+  return std::chrono::duration<double, std::milli>(*asEvent(to).time - *asEvent(from).time).count();
+}
+
+std::vector<LaunchTraffic> CpuDevice::takeTraffic() {
+  std::lock_guard lock(impl->mutex);
+  return std::exchange(impl->traffic, {});
+}
+
+Expected<Allocation *> CpuDevice::Impl::find(DeviceMemory id, int64_t bytes) {
+  auto it = memory.find(id);
+  if (it == memory.end())
+    return deviceError(ErrorCode::CannotInterpret, "there is no memory " + std::to_string(id) + " on this device");
+  if (bytes < 0 || bytes > it->second.bytes)
+    return deviceError(ErrorCode::OutOfBounds,
+                       std::to_string(bytes) + " bytes are touched in memory of " + std::to_string(it->second.bytes) + " bytes");
+  return &it->second;
+}
 
 } // namespace minic

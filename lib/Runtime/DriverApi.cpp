@@ -1,9 +1,20 @@
 #include "DriverApi.h"
 
+#include <atomic>
 #include <dlfcn.h>
-#include <unistd.h>
+#include <mutex>
+#include <pthread.h>
 
 namespace minic::cuda {
+
+/// Counted in children, so that "is this a child?" costs no system call.
+static std::atomic<unsigned> forks = 0;
+
+static unsigned watchForks() {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }); });
+  return forks.load(std::memory_order_relaxed);
+}
 
 bool isSticky(CuResult result) {
   switch (result) {
@@ -50,10 +61,10 @@ Expected<DriverApi> DriverApi::open(const char *library) {
     return noDriver("cannot open the CUDA driver: " + std::string(why ? why : library), install);
   }
   DriverApi api;
-  api.owner = getpid();
+  api.generation = watchForks();
   if (const char *missing = resolve(api, handle))
     return noDriver("the CUDA driver '" + std::string(library) + "' has no function '" + missing + "'",
-                    "update the NVIDIA driver (CUDA 11.0 or later)");
+                    "update the NVIDIA driver (CUDA 11.4 or later)");
   switch (CuResult result = api.cuInit(0)) {
   case success:
     return api;
@@ -72,7 +83,7 @@ Expected<DriverApi> DriverApi::open(const char *library) {
   }
 }
 
-bool DriverApi::isUsable() const { return getpid() == owner; }
+bool DriverApi::isUsable() const { return forks.load(std::memory_order_relaxed) == generation; }
 
 std::string DriverApi::describe(CuResult result) const {
   const char *name = nullptr, *text = nullptr;

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <sys/types.h>
 
 namespace minic::cuda {
 
@@ -15,14 +14,28 @@ using CuResult = int;
 using CuDevice = int;
 using CuPointer = unsigned long long;
 using CuContext = struct ContextHandle *;
-using CuStream = struct StreamHandle *;
+using CuStream = struct StreamHandleTag *;
 using CuModule = struct ModuleHandle *;
 using CuFunction = struct FunctionHandle *;
-using CuEvent = struct EventHandle *;
+using CuEvent = struct EventHandleTag *;
+using CuGraph = struct GraphHandle *;
+using CuGraphExec = struct GraphExecHandle *;
+using CuMemPool = struct MemPoolHandle *;
+/// CUmemPoolProps.
+struct CuMemPoolProperties {
+  int allocationType = 1; ///< CU_MEM_ALLOCATION_TYPE_PINNED
+  int handleTypes = 0;
+  int locationType = 1; ///< CU_MEM_LOCATION_TYPE_DEVICE
+  int locationId = 0;
+  void *security = nullptr;
+  size_t maxBytes = 0;
+  unsigned char reserved[56] = {};
+};
 
 // Results that minic tells apart.
 inline constexpr CuResult success = 0, outOfMemory = 2, notInitialized = 3, stubLibrary = 34, noDevice = 100,
-                          unsupportedPtxVersion = 222;
+                          unsupportedPtxVersion = 222,
+                          noBinaryForGpu = 209, notReady = 600;
 /// Whether the context cannot be used any more after this result.
 bool isSticky(CuResult result);
 
@@ -45,7 +58,7 @@ public:
   Diagnostic error(CuResult result, const std::string &what) const;
 
 private:
-  pid_t owner = 0;
+  unsigned generation = 0; ///< Forks that this process comes from, since the first driver was opened.
 };
 
 } // namespace minic::cuda

@@ -1,7 +1,5 @@
 #include "ModuleCache.h"
 
-#include "minic/Support/Hash.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -29,29 +27,26 @@ void *asValue(size_t number) { return reinterpret_cast<void *>(number); }
 
 } // namespace
 
-size_t ModuleCache::Hash::operator()(const KeyView &key) const {
-  constexpr size_t end = 128;
-  size_t tail = key.ptx.size() > end ? key.ptx.size() - end : 0;
-  return stableHash(key.ptx.substr(tail), stableHash(key.name) + key.ptx.size());
-}
-
-Expected<CuFunction> ModuleCache::find(const KernelCode &kernel) {
-  if (auto it = loaded.find(KeyView(kernel.name, kernel.ptx)); it != loaded.end())
+Expected<CuFunction> ModuleCache::find(const KernelCode &kernel, bool assembledFor) {
+  const std::string &code = assembledFor && !kernel.cubin.empty() ? kernel.cubin : kernel.ptx;
+  if (code.empty())
+    return Diagnostic{.code = ErrorCode::LaunchMismatch, .message = "kernel '" + kernel.name + "' has no code for this device"};
+  std::pair key(kernel.name, code);
+  std::lock_guard lock(mutex);
+  if (auto it = loaded.find(key); it != loaded.end())
     return it->second.function;
-  if (kernel.ptx.empty())
-    return Diagnostic{.code = ErrorCode::LaunchMismatch, .message = "kernel '" + kernel.name + "' has no PTX"};
-  auto fresh = load(kernel);
+  auto fresh = load(kernel, code);
   if (!fresh)
     return fresh.takeErrors();
-  return loaded.emplace(Key{kernel.name, kernel.ptx}, *fresh).first->second.function;
+  return loaded.emplace(std::move(key), *fresh).first->second.function;
 }
 
-Expected<ModuleCache::Loaded> ModuleCache::load(const KernelCode &kernel) {
+Expected<ModuleCache::Loaded> ModuleCache::load(const KernelCode &kernel, const std::string &code) {
   std::vector<char> info(logSize, '\0'), errors(logSize, '\0');
   int options[] = {InfoLogBuffer, InfoLogBufferSize, ErrorLogBuffer, ErrorLogBufferSize};
   void *values[] = {info.data(), asValue(logSize - 1), errors.data(), asValue(logSize - 1)};
   Loaded fresh;
-  CuResult result = api.cuModuleLoadDataEx(&fresh.module, kernel.ptx.c_str(), 4, options, values);
+  CuResult result = api.cuModuleLoadDataEx(&fresh.module, code.c_str(), 4, options, values);
   if (result != success) {
     Diagnostic error = api.error(result, "cannot load kernel '" + kernel.name + "'");
     for (const std::vector<char> *log : {&errors, &info})
@@ -64,7 +59,7 @@ Expected<ModuleCache::Loaded> ModuleCache::load(const KernelCode &kernel) {
   result = api.cuModuleGetFunction(&fresh.function, fresh.module, kernel.name.c_str());
   if (result != success) {
     api.cuModuleUnload(fresh.module);
-    return api.error(result, "the PTX of kernel '" + kernel.name + "' has no entry of that name");
+    return api.error(result, "the code of kernel '" + kernel.name + "' has no entry of that name");
   }
   constexpr int maxDynamicShared = 8; // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   if (kernel.dynamicSharedBytes) {

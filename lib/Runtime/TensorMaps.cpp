@@ -29,7 +29,7 @@ constexpr size_t maxMaps = 1024;
 
 } // namespace
 
-Expected<EncodedMap> TensorMaps::encode(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address) const {
+Expected<EncodedMap> TensorMaps::encode(CuPointer address) const {
   // The last axis first. A box wider than the swizzle gets its slabs as one more axis, the slowest.
   uint64_t bytes = uint64_t(dtypeBytes(spec.dtype)), pitch = bytes;
   std::vector<uint64_t> sizes, strides;
@@ -63,16 +63,19 @@ Expected<EncodedMap> TensorMaps::encode(const TensorMapSpec &spec, std::span<con
   return map;
 }
 
-Expected<const EncodedMap *> TensorMaps::find(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address) {
-  Key key{address, spec.dtype, spec.swizzle, {shape.begin(), shape.end()}, spec.box};
-  if (auto it = maps.find(key); it != maps.end())
-    return &it->second;
-  auto map = encode(spec, shape, address);
-  if (!map)
-    return map.takeErrors();
-  if (maps.size() == maxMaps)
-    maps.clear();
-  return &maps.emplace(std::move(key), *map).first->second;
+Expected<void> TensorMaps::find(CuPointer address, EncodedMap &map) {
+  std::lock_guard lock(mutex);
+  auto known = maps.find(address);
+  if (known == maps.end()) {
+    auto fresh = encode(address);
+    if (!fresh)
+      return fresh.takeErrors();
+    if (maps.size() == maxMaps)
+      maps.clear();
+    known = maps.emplace(address, *fresh).first;
+  }
+  map = known->second;
+  return {};
 }
 
 } // namespace minic::cuda

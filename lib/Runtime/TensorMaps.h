@@ -1,13 +1,13 @@
-// Tensor maps: what TMA knows of a buffer, encoded once for each address and shape. Private to lib/Runtime.
+// Tensor maps: what TMA knows of a buffer. Private to lib/Runtime.
 #pragma once
 
 #include "DriverApi.h"
 #include "minic/Artifact/Artifact.h"
 
 #include <array>
-#include <map>
+#include <mutex>
 #include <span>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace minic::cuda {
@@ -17,18 +17,23 @@ struct alignas(64) EncodedMap {
   std::array<std::byte, tensorMapBytes> bytes;
 };
 
+/// The maps of one parameter whose shape is known, encoded once for each address.
 class TensorMaps {
 public:
-  explicit TensorMaps(const DriverApi &api) : api(api) {}
-  /// The map of the buffer at `address`; valid until the next call.
-  Expected<const EncodedMap *> find(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address);
+  /// `shape` must be one that tensorMapFault has nothing against.
+  TensorMaps(const DriverApi &api, const TensorMapSpec &spec, std::vector<int64_t> shape)
+      : api(api), spec(spec), shape(std::move(shape)) {}
+  /// The map of the buffer at `address`. Callable from several threads at a time.
+  Expected<void> find(CuPointer address, EncodedMap &map);
 
 private:
-  using Key = std::tuple<CuPointer, DType, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
-  Expected<EncodedMap> encode(const TensorMapSpec &spec, std::span<const int64_t> shape, CuPointer address) const;
+  Expected<EncodedMap> encode(CuPointer address) const;
 
   const DriverApi &api;
-  std::map<Key, EncodedMap> maps;
+  const TensorMapSpec &spec;
+  std::vector<int64_t> shape;
+  std::mutex mutex;
+  std::unordered_map<CuPointer, EncodedMap> maps;
 };
 
 } // namespace minic::cuda

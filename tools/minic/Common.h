@@ -95,10 +95,6 @@ struct LoadedModule {
 /// Loads and verifies; prints warnings. `loaded.source` is set before.
 Expected<void> load(LoadedModule &loaded, const CompileOptions &options, const Messages &messages);
 
-/// The function to run: by name, else the only plan, else the only graph.
-Expected<Function *> chooseFunction(Module &module, const std::string &name);
-/// The function to model or compare: by name, else the only graph.
-Expected<Function *> chooseGraph(Module &module, const std::string &name);
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command);
 
 /// If `errors` say that a pass failed: runs the pipeline once more, writes the IR from before the pass to a file, and adds a note

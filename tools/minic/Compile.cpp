@@ -14,25 +14,6 @@ struct Flags : ModuleFlags {
   PassFlags passes;
 };
 
-/// Keeps the chosen graph or plan: the module's other graphs and plans are left out, and kernels that nothing launches any more
-/// too.
-Expected<void> keepOnly(Module &module, const std::string &name) {
-  auto chosen = chooseFunction(module, name);
-  if (!chosen)
-    return chosen.takeErrors();
-  std::vector<std::string> launched;
-  walk((*chosen)->body(), [&](Operation &op) {
-    if (op.is(OpKind::Launch))
-      launched.push_back(op.attr("kernel")->asSymbol()->name);
-  });
-  std::vector<Function *> functions(module.functions().begin(), module.functions().end());
-  for (Function *function : functions)
-    if (function != *chosen &&
-        (function->kind != FunctionKind::Kernel || std::find(launched.begin(), launched.end(), function->name) == launched.end()))
-      module.eraseFunction(function);
-  return {};
-}
-
 Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &options) {
   auto text = emitStage(module, std::min(stage, Stage::Ptx), options);
   if (!text || stage != Stage::Cubin)

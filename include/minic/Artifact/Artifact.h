@@ -39,7 +39,9 @@ struct KernelParam {
 /// `params`, in order, then one i32 per name in `dims`, in order.
 struct KernelCode {
   std::string name;
-  std::string ptx; ///< Empty where the kernel only runs in the interpreter.
+  std::vector<std::string> ops; ///< The graph ops it came from, for messages: "matmul at 3:10".
+  std::string ptx;              ///< Empty where the kernel only runs in the interpreter.
+  std::string cubin;            ///< The same assembled for the artifact's target; empty if there was no ptxas.
   std::vector<KernelParam> params;
   std::vector<std::string> dims;
   int64_t threads = 0;            ///< Per CTA.
@@ -78,11 +80,13 @@ struct Plan {
   std::vector<int> resultBuffers; ///< One per result; distinct, none an input.
 };
 
+/// One graph compiled for one target.
 struct Artifact {
   std::string target;   ///< "sm_90a".
   std::string numerics; ///< "exact", "default" or "fast".
   std::vector<KernelCode> kernels;
   Plan plan;
+  std::string text; ///< The module that the kernels were made from, as IR text: the interpreter runs it.
 };
 
 } // namespace minic

@@ -20,7 +20,8 @@ struct CompileOptions {
   std::string numerics; ///< Empty: the module's own, else "default".
   DimBindings dims;     ///< Names bound at compile time.
   bool eager = false;
-  std::string graph; ///< Which graph or plan; empty: the only one (a plan before a graph).
+  std::string graph;    ///< Which graph or plan; empty: the only one (a plan before a graph).
+  bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
 };
 
@@ -35,6 +36,16 @@ std::vector<PassStep> buildPipeline(Stage stage);
 Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput = nullptr);
 /// Text of a stage: IR for graph to plan, then LLVM IR and PTX.
 Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options);
+/// The function called `name`, else the only plan, else the only graph.
+Expected<Function *> chooseFunction(Module &module, const std::string &name);
+/// The graph called `name`, else the only one.
+Expected<Function *> chooseGraph(Module &module, const std::string &name);
+/// Erases the graphs and plans that were not chosen (as `chooseFunction`), and the kernels that nothing launches any more.
+Expected<void> keepOnly(Module &module, const std::string &name);
+
+/// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs. The module
+/// is what was compiled afterwards. `failedInput` as for `lowerTo`.
+Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput = nullptr);
 /// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are
 /// described for the interpreter.
 Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, bool withCode);

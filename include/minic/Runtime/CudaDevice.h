@@ -1,57 +1,61 @@
-// A CUDA device that runs plans: memory, copies and launches on one stream, through the driver that is opened at run time.
+// A GPU, through the CUDA driver.
 #pragma once
 
-#include "minic/Artifact/RunPlan.h"
-
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
+#include "minic/Runtime/Client.h"
 
 namespace minic {
 
-/// Whether there is a CUDA device that this process can use; if not, `why` says what is missing, in one line.
-bool cudaAvailable(std::string &why);
+/// What the driver says of a GPU.
+struct GpuProperties {
+  std::string model;     ///< "NVIDIA H200".
+  int computeCapability; ///< 90 for sm_90.
+  int multiprocessors;
+  int64_t memoryBytes, l2Bytes;
+  int clockKHz, memoryClockKHz; ///< Highest clocks; 0 where the driver does not say.
+};
 
-/// One device, its primary context and one stream of its own. Use it from one thread at a time, any thread; the caller's current
-/// context is current again after each call. A launch that faults makes the context unusable: the error names the kernels that may
-/// have done it, and every later call repeats it.
+/// Made by a Client. A kernel that faults makes the context unusable: the error names the kernels that may have done it and their
+/// graph ops, and every later call repeats it. In a child of fork every call is an error.
 class CudaDevice final : public Device {
 public:
-  /// Opens the driver if need be. Errors: NoDriver, NoDevice, CudaError.
-  static Expected<std::unique_ptr<CudaDevice>> create(int ordinal = 0);
-  /// Releases the modules and all memory that is still allocated.
   ~CudaDevice() override;
 
-  const std::string &name() const; ///< "NVIDIA H200".
-  int computeCapability() const;   ///< 90 for sm_90.
-  int multiprocessors() const;
-  int driverVersion() const; ///< 12080 for CUDA 12.8.
+  std::string name() const override;
+  int computeCapability() const override { return properties().computeCapability; }
+  const GpuProperties &properties() const;
+  const Client &client() const;
+  /// Bytes of the GPU's memory that nobody uses.
+  Expected<int64_t> freeBytes();
 
-  /// Memory is aligned to at least 256 bytes.
-  Expected<DeviceMemory> allocate(int64_t bytes) override;
-  /// Waits for the stream first, so a launch that reads the memory may still be running.
-  void release(DeviceMemory memory) override;
-  /// Waits, so the host's bytes may be changed at once.
-  Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from) override;
-  Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from) override;
-  Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes) override;
-  /// The kernel's PTX is loaded at its first launch and kept, found again by its text.
-  Expected<void> launch(const Artifact &artifact, int kernel, std::span<const int64_t> grid, std::span<const DeviceMemory> buffers,
-                        const DimBindings &dims) override;
-  Expected<void> synchronize() override;
+  Expected<DeviceMemory> allocate(int64_t bytes, StreamHandle stream) override;
+  void release(DeviceMemory memory, StreamHandle stream) override;
+  bool isAddressable() const override { return true; }
+  Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle stream) override;
+  Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from, StreamHandle stream) override;
+  Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes, StreamHandle stream) override;
+  Expected<void> poison(DeviceMemory memory, int64_t bytes, StreamHandle stream) override;
 
-  /// Loads a kernel without launching it, e.g. before timing.
-  Expected<void> prepare(const KernelCode &kernel);
+  /// Loads the kernel's code if it is not loaded yet; it stays loaded as long as the device.
+  Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
+                                                    const DimBindings &dims) override;
+  Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override;
 
-  /// Runs `body` `warmUps` times, then `repeats` times between two events each, all in a row, and gives the milliseconds of each
-  /// repeat. `body` must only enqueue work on this device.
-  Expected<std::vector<double>> timesMs(const std::function<Expected<void>()> &body, int repeats, int warmUps = 1);
-  /// The median of `timesMs`.
-  Expected<double> timeMs(const std::function<Expected<void>()> &body, int repeats);
+  Expected<StreamHandle> createStream() override;
+  void destroyStream(StreamHandle stream) override;
+  Expected<void> synchronize(StreamHandle stream) override;
+  Expected<void> finish() override;
+  Expected<EventHandle> createEvent() override;
+  void destroyEvent(EventHandle event) override;
+  Expected<void> record(EventHandle event, StreamHandle stream) override;
+  Expected<void> wait(StreamHandle stream, EventHandle event) override;
+  Expected<void> synchronizeEvent(EventHandle event) override;
+  Expected<bool> isDone(EventHandle event) override;
+  Expected<double> elapsedMs(EventHandle from, EventHandle to) override;
+
+  struct Impl;
 
 private:
-  struct Impl;
+  friend class Client;
   explicit CudaDevice(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };

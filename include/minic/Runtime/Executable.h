@@ -1,0 +1,64 @@
+// A compiled graph on a device.
+#pragma once
+
+#include "minic/Artifact/PreparedPlan.h"
+#include "minic/Runtime/Buffer.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace minic {
+
+class Executable;
+
+/// A run with its tensors fixed, recorded once: `launch` does it again with one call. It has temporaries of its own, so two launches
+/// of one CapturedRun must not overlap, and it must outlive them.
+class CapturedRun {
+public:
+  Expected<void> launch(const Stream &stream) const { return graph->launch(stream.handle()); }
+
+private:
+  friend class Executable;
+  std::shared_ptr<const Executable> executable;
+  std::shared_ptr<const PreparedPlan> plan;
+  Workspace workspace;
+  std::unique_ptr<ReplayableGraph> graph;
+};
+
+/// An artifact loaded on a device. Threads and streams may share it: a run changes nothing of it but the shapes that it knows.
+class Executable : public std::enable_shared_from_this<Executable> {
+public:
+  /// `weights`: inputs by name that are uploaded here once and are no arguments of `run` any more.
+  static Expected<std::shared_ptr<Executable>> load(std::shared_ptr<const Artifact> artifact, std::shared_ptr<Device> device,
+                                                    const std::map<std::string, HostTensor> &weights = {});
+  /// Waits for the device if it holds weights or constants.
+  ~Executable();
+
+  const Artifact &artifact() const;
+  const std::shared_ptr<Device> &device() const;
+  /// What `run` takes: the graph's inputs without the weights, in order.
+  const std::vector<TensorSpec> &inputs() const;
+  const std::vector<TensorSpec> &results() const { return artifact().plan.results; }
+  /// The plan for these inputs (only dtypes and shapes are looked at): shapes of results, launches, memory. What is known is kept, up
+  /// to 64 shapes. `results` may be empty.
+  Expected<std::shared_ptr<const PreparedPlan>> prepare(std::span<const TensorView> inputs,
+                                                        std::span<const TensorView> results = {}) const;
+
+  /// Enqueues one run. Errors name the tensor: number, type, shape, strides, device, alignment (16 bytes), overlap with a result. The
+  /// tensors must stay until the stream has done the work. What fails on the device is said by the next call that waits.
+  Expected<void> run(const Stream &stream, std::span<const TensorView> inputs, std::span<const TensorView> results) const;
+  /// The same with results in fresh buffers.
+  Expected<std::vector<Buffer>> run(const std::shared_ptr<Stream> &stream, std::span<const TensorView> inputs) const;
+  /// From host memory to host memory, on the device's default stream; waits.
+  Expected<std::vector<HostTensor>> run(std::span<const HostTensor> inputs) const;
+  /// Records a run on these tensors, without doing it.
+  Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results) const;
+
+private:
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace minic
