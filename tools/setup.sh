@@ -14,6 +14,7 @@ minic needs these; install them with the system's package manager and run this a
   GoogleTest               1.12
   CLI11                    2.1
   nlohmann json            3.11
+  xxHash                   0.8 (its header)
   Python                   3.9, for tests
 END
 }
@@ -86,4 +87,4 @@ install_needed() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" || exit 3
 }
 
-build_packages=(g++ cmake ninja-build llvm-22-dev libgtest-dev libcli11-dev nlohmann-json3-dev python3 zlib1g-dev libzstd-dev)
+build_packages=(g++ cmake ninja-build llvm-22-dev libgtest-dev libcli11-dev nlohmann-json3-dev libxxhash-dev python3 zlib1g-dev libzstd-dev)

@@ -1,0 +1,113 @@
+#include "Manifest.h"
+#include "ManifestWords.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace minic {
+namespace {
+
+using Json = nlohmann::json;
+
+class ManifestWriter {
+public:
+  ManifestAndBlobs run(std::span<const Artifact> artifacts) {
+    Json list = Json::array();
+    for (const Artifact &artifact : artifacts)
+      list.push_back(variant(artifact));
+    Json root = {{"minic", MINIC_VERSION}, {"variants", std::move(list)}};
+    // A name that is no UTF-8 is not worth a failure.
+    return {root.dump(-1, ' ', false, Json::error_handler_t::replace), std::move(blobs)};
+  }
+
+private:
+  Json blob(std::string_view bytes) {
+    Json place = {{"offset", blobs.size()}, {"size", bytes.size()}};
+    blobs += bytes;
+    return place;
+  }
+
+  static Json sizes(const std::vector<DimExpr> &shape) {
+    Json list = Json::array();
+    for (const DimExpr &dim : shape)
+      list.push_back(dim.str());
+    return list;
+  }
+
+  static Json param(const KernelParam &param) {
+    Json json = {{"name", param.name}};
+    if (param.map)
+      json["map"] = {{"dtype", dtypeName(param.map->dtype)},
+                     {"shape", sizes(param.map->shape)},
+                     {"box", param.map->box},
+                     {"swizzle", param.map->swizzle}};
+    return json;
+  }
+
+  Json kernel(const KernelCode &kernel) {
+    Json params = Json::array();
+    for (const KernelParam &each : kernel.params)
+      params.push_back(param(each));
+    Json json = {{"name", kernel.name},
+                 {"ops", kernel.ops},
+                 {"params", std::move(params)},
+                 {"dims", kernel.dims},
+                 {"threads", kernel.threads},
+                 {"sharedBytes", kernel.sharedBytes},
+                 {"dynamicSharedBytes", kernel.dynamicSharedBytes}};
+    json["ptx"] = blob(kernel.ptx);
+    json["cubin"] = blob(kernel.cubin);
+    return json;
+  }
+
+  Json step(const PlanStep &step) {
+    auto word = std::ranges::find(stepWords, step.kind, [](const auto &pair) { return pair.second; });
+    Json json = {{"kind", word->first}};
+    if (step.kind != PlanStep::Kind::Launch)
+      json["result"] = step.result;
+    if (!step.operands.empty())
+      json["operands"] = step.operands;
+    if (step.kind == PlanStep::Kind::Constant)
+      json["data"] = blob({reinterpret_cast<const char *>(step.data.data()), step.data.size()});
+    if (step.kind == PlanStep::Kind::Launch) {
+      json["kernel"] = step.kernel;
+      json["grid"] = sizes(step.grid);
+    }
+    return json;
+  }
+
+  Json plan(const Plan &plan) {
+    Json buffers = Json::array(), results = Json::array(), steps = Json::array();
+    for (const PlanBuffer &buffer : plan.buffers)
+      buffers.push_back({{"name", buffer.spec.name}, {"dtype", dtypeName(buffer.spec.dtype)}, {"shape", sizes(buffer.spec.shape)}});
+    for (size_t i = 0; i < plan.results.size(); ++i)
+      results.push_back({{"name", plan.results[i].name}, {"buffer", plan.resultBuffers[i]}});
+    for (const PlanStep &each : plan.steps)
+      steps.push_back(step(each));
+    return {{"name", plan.name},
+            {"inputs", plan.inputs.size()},
+            {"buffers", std::move(buffers)},
+            {"results", std::move(results)},
+            {"steps", std::move(steps)}};
+  }
+
+  Json variant(const Artifact &artifact) {
+    Json json = {{"target", artifact.target}, {"numerics", artifact.numerics}};
+    json["text"] = blob(artifact.text);
+    Json kernels = Json::array();
+    for (const KernelCode &each : artifact.kernels)
+      kernels.push_back(kernel(each));
+    json["kernels"] = std::move(kernels);
+    json["plan"] = plan(artifact.plan);
+    return json;
+  }
+
+  std::string blobs;
+};
+
+} // namespace
+
+ManifestAndBlobs writeManifest(std::span<const Artifact> artifacts) { return ManifestWriter().run(artifacts); }
+
+} // namespace minic

@@ -1,0 +1,413 @@
+#include "minic/Artifact/ArtifactFile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace minic;
+using Kind = PlanStep::Kind;
+
+namespace {
+
+const DimExpr n = DimExpr::name("N"), m = DimExpr::name("M");
+
+/// Every kind of step, parameter and blob, for one target.
+Artifact sample(std::string target) {
+  Artifact artifact{.target = std::move(target), .numerics = "default", .text = "minic 1\nplan ...\n"};
+  artifact.kernels = {{.name = "g__add",
+                       .ops = {"add at 2:8", "mul at 3:8"},
+                       .ptx = std::string("ptx of add\0", 11),
+                       .cubin = "\x7f"
+                                "ELF",
+                       .params = {{"x"}, {"c"}, {"t"}},
+                       .dims = {"N", "M"},
+                       .threads = 128,
+                       .sharedBytes = 1024,
+                       .dynamicSharedBytes = 65536},
+                      {.name = "g__dot",
+                       .ptx = "ptx of dot",
+                       .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}}, {"y"}},
+                       .threads = 384}};
+  Plan &plan = artifact.plan;
+  plan.name = "g";
+  plan.inputs = {{"x", DType::F32, {n, m * 4}}};
+  plan.results = {{"y", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}};
+  plan.buffers = {{plan.inputs[0]},
+                  {{"c", DType::I32, {DimExpr(2)}}},
+                  {{"t", DType::F32, {n, m * 4}}},
+                  {{"", DType::F32, {n * m * 4}}},
+                  {{"kept", DType::F32, {n, m * 4}}},
+                  {{"out", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}}};
+  std::vector<std::byte> data(8);
+  for (size_t i = 0; i < data.size(); ++i)
+    data[i] = std::byte(i * 33);
+  plan.steps = {{.kind = Kind::Constant, .result = 1, .data = data},
+                {.kind = Kind::Alloc, .result = 2},
+                {.kind = Kind::View, .result = 3, .operands = {2}},
+                {.kind = Kind::Copy, .result = 4, .operands = {0}},
+                {.kind = Kind::Launch, .operands = {0, 1, 2}, .kernel = 0, .grid = {DimExpr::ceilDiv(n, 128), m}},
+                {.kind = Kind::Alloc, .result = 5},
+                {.kind = Kind::Launch, .operands = {3, 5}, .kernel = 1, .grid = {DimExpr(7)}}};
+  plan.resultBuffers = {5};
+  return artifact;
+}
+
+std::vector<Artifact> samples() { return {sample("sm_80"), sample("sm_90a")}; }
+
+void expectSame(const TensorSpec &a, const TensorSpec &b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.dtype, b.dtype);
+  EXPECT_EQ(a.shape, b.shape);
+}
+
+void expectSame(const KernelCode &a, const KernelCode &b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.ops, b.ops);
+  EXPECT_EQ(a.ptx, b.ptx);
+  EXPECT_EQ(a.cubin, b.cubin);
+  EXPECT_EQ(a.dims, b.dims);
+  EXPECT_EQ(a.threads, b.threads);
+  EXPECT_EQ(a.sharedBytes, b.sharedBytes);
+  EXPECT_EQ(a.dynamicSharedBytes, b.dynamicSharedBytes);
+  ASSERT_EQ(a.params.size(), b.params.size());
+  for (size_t i = 0; i < a.params.size(); ++i) {
+    EXPECT_EQ(a.params[i].name, b.params[i].name);
+    ASSERT_EQ(a.params[i].map.has_value(), b.params[i].map.has_value());
+    if (!a.params[i].map)
+      continue;
+    EXPECT_EQ(a.params[i].map->dtype, b.params[i].map->dtype);
+    EXPECT_EQ(a.params[i].map->shape, b.params[i].map->shape);
+    EXPECT_EQ(a.params[i].map->box, b.params[i].map->box);
+    EXPECT_EQ(a.params[i].map->swizzle, b.params[i].map->swizzle);
+  }
+}
+
+void expectSame(const Artifact &a, const Artifact &b) {
+  EXPECT_EQ(a.target, b.target);
+  EXPECT_EQ(a.numerics, b.numerics);
+  EXPECT_EQ(a.text, b.text);
+  ASSERT_EQ(a.kernels.size(), b.kernels.size());
+  for (size_t i = 0; i < a.kernels.size(); ++i)
+    expectSame(a.kernels[i], b.kernels[i]);
+  EXPECT_EQ(a.plan.name, b.plan.name);
+  EXPECT_EQ(a.plan.resultBuffers, b.plan.resultBuffers);
+  ASSERT_EQ(a.plan.inputs.size(), b.plan.inputs.size());
+  for (size_t i = 0; i < a.plan.inputs.size(); ++i)
+    expectSame(a.plan.inputs[i], b.plan.inputs[i]);
+  ASSERT_EQ(a.plan.results.size(), b.plan.results.size());
+  for (size_t i = 0; i < a.plan.results.size(); ++i)
+    expectSame(a.plan.results[i], b.plan.results[i]);
+  ASSERT_EQ(a.plan.buffers.size(), b.plan.buffers.size());
+  for (size_t i = 0; i < a.plan.buffers.size(); ++i)
+    expectSame(a.plan.buffers[i].spec, b.plan.buffers[i].spec);
+  ASSERT_EQ(a.plan.steps.size(), b.plan.steps.size());
+  for (size_t i = 0; i < a.plan.steps.size(); ++i) {
+    EXPECT_EQ(a.plan.steps[i].kind, b.plan.steps[i].kind);
+    EXPECT_EQ(a.plan.steps[i].result, b.plan.steps[i].result);
+    EXPECT_EQ(a.plan.steps[i].operands, b.plan.steps[i].operands);
+    EXPECT_EQ(a.plan.steps[i].kernel, b.plan.steps[i].kernel);
+    EXPECT_EQ(a.plan.steps[i].grid, b.plan.steps[i].grid);
+    EXPECT_EQ(a.plan.steps[i].data, b.plan.steps[i].data);
+  }
+}
+
+uint64_t littleEndian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+std::string littleEndian(uint64_t value, size_t width) {
+  std::string bytes;
+  for (size_t i = 0; i < width; ++i)
+    bytes += char(value >> (8 * i) & 0xff);
+  return bytes;
+}
+
+std::string manifestOf(const std::string &file) { return file.substr(32, littleEndian(std::string_view(file).substr(24, 8))); }
+
+/// The same file with another manifest (or other bytes up to the checksum), sizes and checksum made right again.
+std::string seal(std::string_view manifest, std::string_view blobs) {
+  std::string file = std::string("\x89MNC\r\n\x1a\n", 8) + littleEndian(1, 4) + littleEndian(0, 4) +
+                     littleEndian(32 + manifest.size() + blobs.size() + 16, 8) + littleEndian(manifest.size(), 8);
+  file += manifest;
+  file += blobs;
+  XXH128_canonical_t digest;
+  XXH128_canonicalFromHash(&digest, XXH3_128bits(file.data(), file.size()));
+  return file + std::string(reinterpret_cast<const char *>(digest.digest), 16);
+}
+
+std::string blobsOf(const std::string &file) {
+  size_t start = 32 + manifestOf(file).size();
+  return file.substr(start, file.size() - 16 - start);
+}
+
+std::string messageOf(std::string_view bytes) {
+  auto artifacts = deserializeArtifacts(bytes);
+  if (artifacts)
+    return "no error";
+  EXPECT_EQ(artifacts.errors().front().code, ErrorCode::BadArtifact);
+  return artifacts.errors().front().message;
+}
+
+TEST(ArtifactFile, GivesBackWhatWasWritten) {
+  std::vector<Artifact> artifacts = samples();
+  std::string bytes = serializeArtifacts(artifacts), writer;
+  EXPECT_TRUE(isArtifact(bytes));
+  auto read = deserializeArtifacts(bytes, &writer);
+  ASSERT_TRUE(read) << read.errors().front().message;
+  ASSERT_EQ(read->size(), 2u);
+  for (size_t i = 0; i < 2; ++i)
+    expectSame(artifacts[i], (*read)[i]);
+  EXPECT_FALSE(writer.empty());
+  EXPECT_EQ(serializeArtifacts(*read), bytes);
+}
+
+TEST(ArtifactFile, HasTheDocumentedLayout) {
+  std::string bytes = serializeArtifacts(samples());
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 1u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
+  EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
+  // The first blob is the first variant's text.
+  EXPECT_TRUE(blobsOf(bytes).starts_with("minic 1\nplan ...\n" + std::string("ptx of add\0", 11) +
+                                         "\x7f"
+                                         "ELF"
+                                         "ptx of dot"));
+  EXPECT_NE(manifestOf(bytes).find(R"("text":{"offset":0,"size":17})"), std::string::npos);
+}
+
+TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
+  for (std::string text : {"", "graph @g()", "\x89PNG\r\n\x1a\n"}) {
+    EXPECT_FALSE(isArtifact(text));
+    EXPECT_EQ(messageOf(text), "the data is not a minic artifact");
+  }
+}
+
+TEST(ArtifactFile, RefusesAnotherVersion) {
+  std::string bytes = serializeArtifacts(samples());
+  bytes[8] = 2;
+  auto artifacts = deserializeArtifacts(bytes);
+  ASSERT_FALSE(artifacts);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 2, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 1"), std::string::npos);
+  EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
+}
+
+TEST(ArtifactFile, RefusesEveryTruncation) {
+  std::string bytes = serializeArtifacts({{sample("sm_80")}});
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    // In memory of its own, so that a read past the end is found.
+    std::vector<char> part(bytes.begin(), bytes.begin() + std::ptrdiff_t(size));
+    std::string message = messageOf({part.data(), part.size()});
+    std::string whole = std::to_string(size < 48 ? 48 : bytes.size());
+    ASSERT_TRUE(message.starts_with("the data is cut off: it has " + std::to_string(size) + " of " + whole + " bytes")) << message;
+  }
+  EXPECT_EQ(messageOf(bytes + "x"), "the data is damaged: it has " + std::to_string(bytes.size() + 1) + " bytes where it says " +
+                                        std::to_string(bytes.size()));
+}
+
+TEST(ArtifactFile, RefusesEveryFlippedByte) {
+  std::string bytes = serializeArtifacts({{sample("sm_80")}});
+  for (size_t i = 0; i < bytes.size(); ++i)
+    for (int mask : {1, 0x80, 0xff}) {
+      std::string flipped = bytes;
+      flipped[i] = char(flipped[i] ^ mask);
+      std::string message = messageOf(flipped), expected = i < 8    ? "is not a minic artifact"
+                                                           : i < 12 ? "has artifact format"
+                                                           : i < 16 ? "checksum"
+                                                           : i < 24 ? "bytes"
+                                                                    : "is damaged: its checksum is not that of its bytes";
+      ASSERT_NE(message.find(expected), std::string::npos) << "byte " << i << ": " << message;
+    }
+}
+
+/// The message for a manifest in which `from` became `to`.
+std::string messageFor(std::string_view from, std::string_view to) {
+  std::string bytes = serializeArtifacts(samples()), manifest = manifestOf(bytes);
+  size_t at = manifest.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in " << manifest;
+  return messageOf(seal(manifest.replace(at, from.size(), to), blobsOf(bytes)));
+}
+
+TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
+  const std::string is = "the data is no valid artifact: ";
+  EXPECT_EQ(messageFor("{\"minic", "{minic"), is + "its manifest is no JSON");
+  EXPECT_EQ(messageFor("\"target\"", "\"aim\""), is + "variants[0].target is missing");
+  EXPECT_EQ(messageFor("\"sm_80\"", "\"gpu\""), is + "variants[0].target is no target: 'gpu'");
+  EXPECT_EQ(messageFor("\"sm_80\"", "\"sm_90a\""), is + "variants has the target 'sm_90a' twice");
+  EXPECT_EQ(messageFor("\"default\"", "\"sloppy\""), is + "variants[0].numerics is 'sloppy', expected one of exact, default, fast");
+  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":\"h\""), is + "variants are not of one graph");
+  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":\"\\u001b\""), is + "variants[0].plan.name has a control character");
+  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":7"), is + "variants[0].plan.name is no text");
+  EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":-1"),
+            is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
+  EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":18446744073709551615"),
+            is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
+  EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":1.5"),
+            is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
+  EXPECT_EQ(messageFor("\"dims\":[\"N\"", "\"dims\":[\"n\""), is + "variants[0].kernels[0].dims[0] is no name of a size: 'n'");
+  EXPECT_EQ(messageFor("\"4*M\"", "\"4*\""), is + "variants[0].plan.buffers[0].shape[1] is no size: '4*'");
+  EXPECT_EQ(messageFor("\"i32\"", "\"i31\""), is + "variants[0].plan.buffers[1].dtype is no element type: 'i31'");
+  EXPECT_EQ(messageFor("\"alloc\"", "\"take\""),
+            is + "variants[0].plan.steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch");
+  EXPECT_EQ(messageFor("\"swizzle\":128", "\"swizzle\":96"), // Rows of 64 bf16 are 128 bytes.
+            is + "variants[0].kernels[1].params[0].map has a box with rows of 128 bytes, which is no multiple of 96");
+  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":6"), is + "variants[0].plan.results[0].buffer is no number from 0 to 5");
+  EXPECT_EQ(
+      messageFor("\"buffer\":5", "\"buffer\":0"),
+      is + "variants[0] does not hold together: the plan of 'g' is damaged: it returns a buffer that is undefined, an input or "
+           "returned already");
+  EXPECT_EQ(messageFor("\"operands\":[2]", "\"operands\":{}"), is + "variants[0].plan.steps[2].operands is no list");
+  EXPECT_EQ(messageFor("\"text\":{\"offset\":0,\"size\":17}", "\"text\":{\"offset\":0,\"size\":16}"),
+            is + "variants[0].kernels[0].ptx starts at 17, but what comes before it ends at 16");
+  EXPECT_EQ(messageFor("\"text\":{\"offset\":0,\"size\":17}", "\"text\":{\"offset\":0,\"size\":9999}"),
+            is + "variants[0].text.size is no number from 0 to 100");
+  EXPECT_EQ(messageFor("\"variants\":[", "\"variants\":[],\"x\":["), is + "variants is empty");
+}
+
+TEST(ArtifactFile, RefusesBytesThatBelongToNothing) {
+  std::string bytes = serializeArtifacts(samples());
+  EXPECT_EQ(messageOf(seal(manifestOf(bytes), blobsOf(bytes) + "abc")),
+            "the data is no valid artifact: 3 bytes after the manifest belong to nothing");
+  // A manifest that is said to be longer than the file.
+  std::string longer = bytes;
+  longer.replace(24, 8, littleEndian(uint64_t(-1), 8));
+  XXH128_canonical_t digest;
+  XXH128_canonicalFromHash(&digest, XXH3_128bits(longer.data(), longer.size() - 16));
+  longer.replace(longer.size() - 16, 16, reinterpret_cast<const char *>(digest.digest), 16);
+  EXPECT_NE(messageOf(longer).find("a manifest of 18446744073709551615 bytes"), std::string::npos);
+}
+
+/// One random change of a manifest.
+void mutate(std::string &text, std::mt19937 &random) {
+  static const char *const values[] = {
+      "-1",   "0",    "1",        "5",        "6",     "2147483648", "9223372036854775808", "1e999",
+      "null", "true", "\"\"",     "[]",       "{}",    "\"N\"",      "[[[[[[[[[[[[",        "\"launch\"",
+      "17",   "4",    "\"view\"", "\"copy\"", "[0,1]", "[5]",        "\"sm_120\"",          "\"9*N*N\""};
+  auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
+  size_t at = below(text.size()), length = std::min(1 + below(12), text.size() - at);
+  switch (below(5)) {
+  case 0:
+    text[at] = char(below(256));
+    break;
+  case 1:
+    text.erase(at, length);
+    break;
+  case 2:
+    text.insert(at, text.substr(below(text.size()), 1 + below(40)));
+    break;
+  default: { // A value becomes another one.
+    size_t start = text.find(':', at);
+    if (start == std::string::npos)
+      return;
+    size_t end = text.find_first_of(",}]", start + 1);
+    text.replace(start + 1, end - start - 1, values[below(std::size(values))]);
+  }
+  }
+}
+
+TEST(ArtifactFile, WhateverTheManifestSaysIsAnErrorOrAnArtifact) {
+  std::string bytes = serializeArtifacts({{sample("sm_80")}}), manifest = manifestOf(bytes), blobs = blobsOf(bytes);
+  std::mt19937 random(20);
+  int taken = 0;
+  for (int i = 0; i < 6000; ++i) {
+    std::string changed = manifest;
+    for (unsigned count = random() % 4 ? 1 : 3; count > 0 && !changed.empty(); --count)
+      mutate(changed, random);
+    auto artifacts = deserializeArtifacts(seal(changed, blobs));
+    if (!artifacts) {
+      ASSERT_EQ(artifacts.errors().front().code, ErrorCode::BadArtifact);
+      continue;
+    }
+    ++taken;
+    // What is taken holds together, so writing and reading it again changes nothing.
+    std::string again = serializeArtifacts(*artifacts);
+    auto second = deserializeArtifacts(again);
+    ASSERT_TRUE(second) << second.errors().front().message << "\n" << changed;
+    ASSERT_EQ(serializeArtifacts(*second), again);
+  }
+  // A change of a name is no fault; most others are.
+  EXPECT_GT(taken, 100);
+  EXPECT_LT(taken, 3000);
+}
+
+TEST(ArtifactFile, DeepNestingIsAnError) {
+  std::string deep(1 << 20, '[');
+  EXPECT_NE(messageOf(seal(deep, "")).find("is no JSON"), std::string::npos);
+  std::string closed = "{\"minic\":\"0\",\"variants\":" + std::string(100000, '[') + std::string(100000, ']') + "}";
+  EXPECT_NE(messageOf(seal(closed, "")).find("variants[0].target is missing"), std::string::npos);
+}
+
+TEST(ArtifactFile, IsReplacedAsAWhole) {
+  std::string folder = testing::TempDir() + "minic-artifact-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::filesystem::path path = std::filesystem::path(folder) / "g.mnc";
+  std::ofstream(path) << "an older file";
+  ASSERT_TRUE(writeArtifacts(path, samples()));
+  auto read = readArtifacts(path);
+  ASSERT_TRUE(read) << read.errors().front().message;
+  EXPECT_EQ(read->size(), 2u);
+  // A folder cannot be replaced by a file; what was written beside it is gone again.
+  std::filesystem::create_directory(std::filesystem::path(folder) / "d.mnc");
+  auto failed = writeArtifacts(std::filesystem::path(folder) / "d.mnc", samples());
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.errors().front().code, ErrorCode::UnreadableFile);
+  auto entries = std::filesystem::directory_iterator(folder);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 2);
+
+  std::filesystem::resize_file(path, 100);
+  auto cut = readArtifacts(path);
+  ASSERT_FALSE(cut);
+  EXPECT_TRUE(cut.errors().front().message.starts_with("'" + path.string() + "' is cut off: it has 100 of "));
+  auto absent = readArtifacts(path.string() + ".absent");
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.errors().front().message, "cannot read '" + path.string() + ".absent': No such file or directory");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(PickArtifact, TakesTheBestThatRuns) {
+  struct Case {
+    std::vector<std::string> targets;
+    int capability, expected;
+  };
+  // PTX for sm_X runs on X and later; sm_90a on 9.0 alone.
+  for (const Case &each : std::vector<Case>{{{"sm_90a"}, 90, 0},
+                                            {{"sm_80", "sm_90a"}, 90, 1},
+                                            {{"sm_90a", "sm_80"}, 90, 0},
+                                            {{"sm_80", "sm_90a"}, 100, 0},
+                                            {{"sm_80", "sm_89", "sm_90a"}, 120, 1},
+                                            {{"sm_89", "sm_80"}, 86, 1},
+                                            {{"sm_120", "sm_100", "sm_80"}, 120, 0},
+                                            {{"sm_90a", "sm_80"}, 0, 0}}) {
+    std::vector<Artifact> artifacts;
+    for (const std::string &target : each.targets)
+      artifacts.push_back(sample(target));
+    auto picked = pickArtifact(artifacts, each.capability);
+    ASSERT_TRUE(picked) << each.capability;
+    EXPECT_EQ(int(*picked), each.expected) << each.capability;
+  }
+}
+
+TEST(PickArtifact, SaysWhatThereIs) {
+  std::vector<Artifact> artifacts = {sample("sm_90a"), sample("sm_89")};
+  for (int capability : {75, 80}) {
+    auto picked = pickArtifact(artifacts, capability);
+    ASSERT_FALSE(picked);
+    EXPECT_EQ(picked.errors().front().code, ErrorCode::WrongDevice);
+    EXPECT_EQ(picked.errors().front().message, "the artifact is for sm_90a, sm_89, the device is sm_" + std::to_string(capability));
+    EXPECT_NE(picked.errors().front().fix, "");
+  }
+  EXPECT_FALSE(pickArtifact({}, 0));
+}
+
+} // namespace
