@@ -55,11 +55,12 @@ public:
   FunctionVerifier(Function &function, VerifyReporter &reporter, ErrorCount &errors)
       : function(function), reporter(reporter), errors(errors) {}
   void run();
+  void run(Operation &op);
+  void checkParameter(Value &param);
 
 private:
   bool checkHeader();
   void checkKernelAttributes();
-  void checkParameter(Value &param);
   void checkResults();
 
   void visitBlock(Block &block, OpKind terminator, const std::string &what, SourceLoc loc);
@@ -463,6 +464,12 @@ void FunctionVerifier::run() {
     assertUseLists();
 }
 
+void FunctionVerifier::run(Operation &op) {
+  for (Value *operand : op.operands())
+    declare(*operand);
+  visit(op);
+}
+
 void verifyInto(Function &function, const LevelHooks &hooks, VerifyReporter &reporter, ErrorCount &errors) {
   size_t before = errors();
   FunctionVerifier(function, reporter, errors).run();
@@ -495,6 +502,20 @@ Diagnostics verify(Function &function, const LevelHooks &hooks) {
   VerifyReporter reporter;
   ErrorCount errors(reporter);
   verifyInto(function, hooks, reporter, errors);
+  return reporter.take();
+}
+
+Diagnostics verify(Operation &op) {
+  VerifyReporter reporter;
+  ErrorCount errors(reporter);
+  FunctionVerifier(op.function(), reporter, errors).run(op);
+  return reporter.take();
+}
+
+Diagnostics verify(Value &param) {
+  VerifyReporter reporter;
+  ErrorCount errors(reporter);
+  FunctionVerifier(param.argumentOf()->function(), reporter, errors).checkParameter(param);
   return reporter.take();
 }
 

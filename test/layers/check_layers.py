@@ -2,8 +2,9 @@
 """Checks that the rooms of minic keep to their layers.
 
 A room may include its own headers and those of the rooms that it uses, directly or through others; what it uses stands in
-lib/CMakeLists.txt (`minic_room(Name USES minicA minicB)`). LLVM's headers are for lib/CodeGen alone, the CUDA driver's names and
-the dynamic loader for the Runtime room alone.
+lib/CMakeLists.txt (`minic_room(Name USES minicA minicB)`). A header right below include/minic is of no room: it may include all
+rooms, and none includes it. LLVM's headers are for lib/CodeGen alone, the CUDA driver's names and the dynamic loader for the Runtime
+room alone.
 
     check_layers.py ROOT           checks a source tree; exit 1 if it finds a fault
     check_layers.py --self-test    plants faults in a small tree and checks that each is found
@@ -16,6 +17,7 @@ import tempfile
 
 ROOM = re.compile(r"minic_room\(\s*(\w+)(?:\s+USES\s+([\w\s]*))?\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]minic/(\w+)/', re.M)
+UMBRELLA = re.compile(r'^\s*#\s*include\s*[<"]minic/[^/">]*[">]', re.M)
 LLVM = re.compile(r'^\s*#\s*include\s*[<"]llvm(?:-c)?/', re.M)
 CUDA = re.compile(r"\bdl(?:open|sym)\s*\(|\bcu[A-Z]\w*\s*\(|\bCU(?:result|device|context|stream|event|module|function)\b"
                   r'|libcuda\b|^\s*#\s*include\s*[<"]cuda', re.M)
@@ -62,7 +64,9 @@ def check(root):
             if path.suffix not in SUFFIXES or not path.is_file():
                 continue
             name = path.relative_to(root).as_posix()
-            room = path.relative_to(root / top).parts[0] if top in ("include/minic", "lib") else None
+            parts = path.relative_to(root / top).parts
+            umbrella = top == "include/minic" and len(parts) == 1
+            room = parts[0] if top in ("include/minic", "lib") and not umbrella else None
             text = path.read_text(errors="replace")
             code = without_comments(text)
 
@@ -73,6 +77,8 @@ def check(root):
                 if room not in rooms:
                     faults.append(f"{name}: {room} is no room of lib/CMakeLists.txt")
                     continue
+                for match in UMBRELLA.finditer(text):
+                    fault(match, f"{room} includes a header of no room")
                 for match in INCLUDE.finditer(text):
                     if match.group(1) not in rooms[room]:
                         fault(match, f"{room} includes {match.group(1)}, which it does not use")
@@ -93,11 +99,14 @@ def self_test():
         "lib/IR/B.cpp": '#include "minic/IR/B.h"\n#include "minic/Support/A.h"\n// dlopen("x") is not for this room\n',
         "lib/CodeGen/C.cpp": '#include "minic/Support/A.h"\n#include <llvm/IR/Module.h>\n',
         "lib/Runtime/D.cpp": 'void *p = dlopen("libcuda.so.1", 1);\n',
+        "include/minic/minic.h": '#include "minic/Runtime/D.h"\n',
         "tools/minic/Main.cpp": '#include "minic/CodeGen/C.h"\n',
     }
     planted = {
         "a lower room includes a higher one": {"include/minic/Support/A.h": '\n  # include "minic/IR/B.h"\n'},
         "a room includes one beside it": {"lib/Runtime/E.cpp": '#include "minic/IR/B.h"\n'},
+        "a room includes the header of all": {"lib/IR/E.cpp": '#include "minic/minic.h"\n'},
+        "a stray file among the rooms": {"lib/E.cpp": "\n"},
         "LLVM outside CodeGen": {"lib/IR/E.cpp": '#include "llvm/IR/Module.h"\n'},
         "LLVM in a public header": {"include/minic/CodeGen/E.h": "#include <llvm/ADT/StringRef.h>\n"},
         "the loader outside Runtime": {"lib/IR/E.cpp": 'void *p = dlopen("x", 1);\n'},

@@ -30,6 +30,10 @@ struct LevelHooks {
 /// All findings in the module, errors and warnings, in text order.
 Diagnostics verify(Module &module, const LevelHooks &hooks = {});
 Diagnostics verify(Function &function, const LevelHooks &hooks = {});
+/// The findings about one operation with its regions, or about one parameter, by itself: builders check what they make. All that
+/// the operation uses is taken as defined before it.
+Diagnostics verify(Operation &op);
+Diagnostics verify(Value &param);
 
 /// The types that the op's rule gives for its operands and attributes, where the rule fixes them (element-wise ops, compare,
 /// transpose, matmul up to the element type ...); null types where the text decides. Used by builders and messages.

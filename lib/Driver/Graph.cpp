@@ -1,0 +1,257 @@
+#include "minic/Driver/Graph.h"
+
+#include "GraphState.h"
+
+#include <algorithm>
+
+namespace minic {
+
+DType Tensor::dtype() const { return value ? value->type().dtype() : DType::F32; }
+std::vector<DimExpr> Tensor::shape() const { return value ? value->type().shape() : std::vector<DimExpr>(); }
+
+Dim::Dim(std::string_view text) : expr(parseDimExpr(text)), text(text) {}
+
+//===- Graphs -===//
+
+Graph::Graph(std::string_view name, std::source_location at) : state(std::make_shared<GraphState>(name, at)) {}
+
+/// Table entries as nested lists along the axes from `axis` on; moves `next` past them.
+static Attribute tableOf(const HostTensor &values, size_t axis, int64_t &next) {
+  if (axis == values.shape().size()) {
+    double value = values.get(next++);
+    return isFloat(values.dtype()) ? Attribute(value) : Attribute(int64_t(value));
+  }
+  AttributeList list;
+  for (int64_t i = 0; i < values.shape()[axis]; ++i)
+    list.push_back(tableOf(values, axis + 1, next));
+  return list;
+}
+
+Tensor Graph::constant(Operand number, DType dtype, const Shape &shape) {
+  std::source_location at = GraphState::placeOf(number);
+  auto sizes = state->dims(shape, "constant", at);
+  if (!sizes || !state->checkDType(dtype, "constant", at))
+    return state->tensor(nullptr);
+  return state->tensor(state->constant(state->context.tensor(dtype, std::move(*sizes)), GraphState::numberOf(number), at));
+}
+
+Tensor Graph::constant(const HostTensor &values, std::source_location at) {
+  std::vector<DimExpr> shape(values.shape().begin(), values.shape().end());
+  int64_t next = 0;
+  return state->tensor(state->constant(state->context.tensor(values.dtype(), std::move(shape)), tableOf(values, 0, next), at));
+}
+
+Tensor Graph::input(std::string_view name, DType dtype, const Shape &shape, std::source_location at) {
+  return state->input(name, dtype, shape, at);
+}
+
+void Graph::output(std::string_view name, Operand tensor) { state->output(name, tensor); }
+std::string Graph::text() const { return state->text(); }
+Diagnostics Graph::errors() const { return state->errors(); }
+void Graph::addOrigins(Diagnostics &findings) const { state->addOrigins(findings); }
+
+//===- Element-wise ops -===//
+
+/// The shape that all have after broadcasting; nullopt if there is none.
+static std::optional<std::vector<DimExpr>> commonShape(std::span<const std::vector<DimExpr>> shapes) {
+  std::vector<DimExpr> common;
+  for (const std::vector<DimExpr> &shape : shapes) {
+    if (shape.size() > common.size())
+      common.insert(common.begin(), shape.size() - common.size(), 1);
+    for (size_t i = 1; i <= shape.size(); ++i) {
+      DimExpr &size = common[common.size() - i];
+      const DimExpr &other = shape[shape.size() - i];
+      if (size.isConstant(1))
+        size = other;
+      else if (size != other && !other.isConstant(1))
+        return std::nullopt;
+    }
+  }
+  return common;
+}
+
+Tensor elementwise(OpKind kind, const std::vector<Operand> &operands, std::string_view word) {
+  const OpInfo &info = opInfo(kind);
+  GraphState::Call call = GraphState::call(info.name, operands, true);
+  if (!call.sound)
+    return call.invalid();
+  GraphState &graph = *call.graph;
+  if (!info.elementwise) {
+    graph.report({.code = ErrorCode::UnknownOp, .message = "`" + call.op + "` is no element-wise op"}, call.at);
+    return call.invalid();
+  }
+  std::vector<std::vector<DimExpr>> shapes;
+  Type model; // Of the tensor whose element type numbers take.
+  bool isSelect = info.typeRule == TypeRule::Select;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!call.values[i])
+      continue;
+    shapes.push_back(call.values[i]->type().shape());
+    if (!model && !(isSelect && i == 0))
+      model = call.values[i]->type();
+  }
+  if (!model) {
+    graph.report({.code = ErrorCode::OperandType,
+                  .message = "`" + call.op + "` has numbers alone to choose from, which have no element type",
+                  .fix = "make one a tensor with Graph::constant"},
+                 call.at);
+    return call.invalid();
+  }
+  // Shapes that do not fit stay as they are: the op's row says what is wrong.
+  auto common = commonShape(shapes);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Value *&value = call.values[i];
+    const Attribute &number = GraphState::numberOf(operands[i]);
+    Type type = common ? graph.context.withShape(model, *common) : model;
+    if (number)
+      value = graph.constant(isSelect && i == 0 ? graph.context.withDType(type, DType::I1) : type, number, call.at);
+    else if (common && value->type().shape() != *common)
+      value = graph.broadcast(value, *common, std::nullopt, call.at);
+    if (!value)
+      return call.invalid();
+  }
+  std::vector<NamedAttribute> attrs;
+  if (!word.empty())
+    attrs.push_back({std::string(info.word ? info.word->name : "word"), Attribute::word(std::string(word))});
+  return call.tensor(graph.make(kind, call.values, std::move(attrs), call.at));
+}
+
+Tensor convert(Operand x, DType to) {
+  GraphState::Call call = GraphState::call("convert", {&x, 1}, false);
+  if (!call.sound || !call.graph->checkDType(to, call.op, call.at))
+    return call.invalid();
+  if (call.values[0]->type().dtype() == to)
+    return call.tensor(call.values[0]);
+  return call.tensor(call.graph->make(OpKind::Convert, call.values, {}, call.at, to, call.values[0]->type()));
+}
+
+//===- Ops with structure -===//
+
+Tensor broadcast(Operand x, const Shape &shape, std::optional<std::vector<int64_t>> dims) {
+  GraphState::Call call = GraphState::call("broadcast", {&x, 1}, false);
+  auto sizes = call.sound ? call.graph->dims(shape, call.op, call.at) : std::nullopt;
+  if (!sizes)
+    return call.invalid();
+  return call.tensor(call.graph->broadcast(call.values[0], std::move(*sizes), std::move(dims), call.at));
+}
+
+Tensor reshape(Operand x, const Shape &shape) {
+  GraphState::Call call = GraphState::call("reshape", {&x, 1}, false);
+  auto sizes = call.sound ? call.graph->dims(shape, call.op, call.at) : std::nullopt;
+  if (!sizes)
+    return call.invalid();
+  Type type = call.graph->context.tensor(call.values[0]->type().dtype(), std::move(*sizes));
+  return call.tensor(call.graph->make(OpKind::Reshape, call.values, {}, call.at, std::nullopt, type));
+}
+
+Tensor transpose(Operand x, std::optional<std::vector<int64_t>> perm) {
+  GraphState::Call call = GraphState::call("transpose", {&x, 1}, false);
+  if (!call.sound)
+    return call.invalid();
+  if (!perm) {
+    perm.emplace();
+    for (int64_t axis = call.values[0]->type().rank(); axis-- > 0;)
+      perm->push_back(axis);
+  }
+  return call.tensor(call.graph->make(OpKind::Transpose, call.values, {{"perm", Attribute::ints(*perm)}}, call.at));
+}
+
+/// Makes the batch axes of a product's operands equal where that is possible.
+static bool broadcastBatch(GraphState::Call &call) {
+  std::vector<std::vector<DimExpr>> batches;
+  for (Value *value : call.values) {
+    std::vector<DimExpr> shape = value->type().shape();
+    if (shape.size() < 2)
+      return true;
+    batches.emplace_back(shape.begin(), shape.end() - 2);
+  }
+  auto common = commonShape(batches);
+  for (size_t i = 0; common && i < batches.size(); ++i) {
+    if (batches[i] == *common)
+      continue;
+    const std::vector<DimExpr> &from = call.values[i]->type().shape();
+    std::vector<DimExpr> shape = *common;
+    shape.insert(shape.end(), from.end() - 2, from.end());
+    call.values[i] = call.graph->broadcast(call.values[i], std::move(shape), std::nullopt, call.at);
+    if (!call.values[i])
+      return false;
+  }
+  return true;
+}
+
+Tensor matmul(Operand a, Operand b, std::optional<DType> as) {
+  GraphState::Call call = GraphState::call("matmul", std::vector{std::move(a), std::move(b)}, false);
+  if (!call.sound || !broadcastBatch(call))
+    return call.invalid();
+  return call.tensor(call.graph->make(OpKind::Matmul, call.values, {}, call.at, as));
+}
+
+static Tensor reduceBy(std::string_view combiner, const Operand &x, const Axes &axes, bool keepDims, std::optional<DType> as) {
+  GraphState::Call call = GraphState::call("reduce", {&x, 1}, false);
+  if (!call.sound)
+    return call.invalid();
+  Type from = call.values[0]->type();
+  std::vector<int64_t> reduced = GraphState::normalized(axes, from);
+  Value *value =
+      call.graph->make(OpKind::Reduce, call.values,
+                       {{"combiner", Attribute::word(std::string(combiner))}, {"axes", Attribute::ints(reduced)}}, call.at, as);
+  if (!value || !keepDims)
+    return call.tensor(value);
+  std::vector<DimExpr> shape = from.shape();
+  std::vector<int64_t> kept;
+  for (int64_t axis = 0; axis < from.rank(); ++axis)
+    if (std::binary_search(reduced.begin(), reduced.end(), axis))
+      shape[size_t(axis)] = 1;
+    else
+      kept.push_back(axis);
+  return call.tensor(call.graph->broadcast(value, std::move(shape), std::move(kept), call.at));
+}
+
+Tensor sum(Operand x, const Axes &axes, bool keepDims, std::optional<DType> as) { return reduceBy("sum", x, axes, keepDims, as); }
+Tensor amax(Operand x, const Axes &axes, bool keepDims) { return reduceBy("max", x, axes, keepDims, std::nullopt); }
+Tensor amin(Operand x, const Axes &axes, bool keepDims) { return reduceBy("min", x, axes, keepDims, std::nullopt); }
+
+std::vector<Tensor> reduce(const std::vector<Operand> &operands, const Axes &axes, const std::vector<Operand> &identities,
+                           const Combiner &combiner) {
+  GraphState::Call call = GraphState::call("reduce", operands, false);
+  if (!call.sound)
+    return std::vector<Tensor>(operands.size(), call.invalid());
+  return call.graph->reduce(call, axes, identities, combiner);
+}
+
+//===- Compositions -===//
+
+Tensor mean(Operand x, const Axes &axes, bool keepDims) {
+  GraphState::Call call = GraphState::call("mean", {&x, 1}, false);
+  if (!call.sound)
+    return call.invalid();
+  Type type = call.values[0]->type();
+  DType wide = isNarrowFloat(type.dtype()) ? DType::F32 : type.dtype();
+  Operand total(sum(x, axes, keepDims, wide), call.at);
+  DimExpr count = 1;
+  for (int64_t axis : GraphState::normalized(axes, type))
+    if (axis >= 0 && axis < type.rank())
+      count = count * type.shape()[size_t(axis)];
+  if (count.isConstant())
+    return convert({total / Operand(*count.constant(), call.at), call.at}, type.dtype());
+  Value *ones = call.graph->constant(call.graph->context.withDType(type, wide), 1, call.at);
+  Operand number(sum({call.tensor(ones), call.at}, axes, keepDims), call.at);
+  return convert({total / number, call.at}, type.dtype());
+}
+
+Tensor softmax(Operand x, int64_t axis) {
+  GraphState::Call call = GraphState::call("softmax", {&x, 1}, false);
+  if (!call.sound)
+    return call.invalid();
+  // Broadcasts along the axis by hand, as the reduced tensor needs no axis of size 1 in between.
+  Type type = call.values[0]->type();
+  std::vector<int64_t> kept;
+  for (int64_t a = 0; a < type.rank(); ++a)
+    if (a != (axis < 0 ? axis + type.rank() : axis))
+      kept.push_back(a);
+  auto along = [&](const Tensor &reduced) { return Operand(broadcast({reduced, call.at}, type.shape(), kept), call.at); };
+  Operand e(exp({x - along(amax(x, axis)), call.at}), call.at);
+  return e / along(sum(e, axis));
+}
+
+} // namespace minic
