@@ -36,9 +36,10 @@ class Arguments:
         """Describes the tensors for use on `stream`. True if a type, shape or place is another than at the last call."""
         if len(tensors) != self.count:
             names = ", ".join(spec.name for spec in self.specs)
+            code = "E0603" if len(tensors) < self.count else "E0602"
             raise MinicError(
-                "E0603" if len(tensors) < self.count else "E0602",
-                f"error: expected {self.count} {self.what}s ({names}), given {len(tensors)}",
+                code,
+                f"error: expected {self.count} {self.what}s ({names}), given {len(tensors)} [{code}]",
                 kind="data",
             )
         torch = sys.modules.get("torch")
@@ -67,6 +68,8 @@ class Arguments:
         self._lent.clear()
 
     def _describe(self, i: int, key: Tuple[Any, ...]) -> None:
+        if not key:
+            raise MinicError("E1101", f"error: {self.name(i)} was closed [E1101]", kind="usage")
         if key[0] is Tensor:
             _, dtype, shape, strides, kind, ordinal = key
             number = _types.by_name[dtype].number

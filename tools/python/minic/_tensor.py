@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from ctypes import byref, c_int64, c_void_p
 from typing import Any, Optional, Sequence, Tuple, Union
 
@@ -82,19 +83,34 @@ class Tensor:
         """A copy in host memory; waits for the stream."""
         import numpy
 
-        if self._buffer is None:
-            raise TypeError("this tensor is borrowed from another library, which can copy it to host memory")
         array = numpy.empty(self.shape, _types.numpy_dtype(_types.by_name[self.dtype]))
-        check(lib.minic_buffer_read(self._buffer, array.ctypes.data, array.nbytes))
+        check(lib.minic_buffer_read(self._own(), array.ctypes.data, array.nbytes))
         return array
+
+    def tobytes(self) -> bytes:
+        """The elements, row by row; waits for the stream."""
+        data = bytearray(_count(self.shape) * _types.by_name[self.dtype].size)
+        check(lib.minic_buffer_read(self._own(), _address(data), len(data)))
+        return bytes(data)
+
+    def write(self, data: Any) -> None:
+        """Copies all elements from anything that has contiguous bytes."""
+        view = memoryview(data).cast("B")
+        writable = bytearray(view) if view.readonly else view  # ctypes takes no address of what it may not write.
+        check(lib.minic_buffer_write(self._own(), _address(writable), len(writable)))
+
+    def _own(self) -> _Buffer:
+        if self._buffer is None:
+            raise TypeError("this tensor is borrowed from another library, which can copy it")
+        return self._buffer
 
     def __repr__(self) -> str:
         sizes = "".join(f"{size}x" for size in self.shape)
         return f"minic.Tensor(tensor<{sizes}{self.dtype}>, {self.device.name!r})"
 
     def close(self) -> None:
-        """Gives the memory back now; using the tensor afterwards is a fault."""
-        self._lender = None
+        """Gives the memory back now; using the tensor afterwards is an error."""
+        self._lender, self._key = None, ()
         if self._buffer is not None:
             self._buffer.close()
 
@@ -136,6 +152,11 @@ def _dtype(name: str) -> _types.DType:
         return _types.by_name[name]
     except KeyError:
         raise TypeError(f"unknown element type {name!r}; it is one of {', '.join(_types.by_name)}") from None
+
+
+def _address(data: Any) -> Optional[int]:
+    """Of writable bytes, which the caller keeps."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(data)) if len(data) else None
 
 
 def _count(shape: Sequence[int]) -> int:
