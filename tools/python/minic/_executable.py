@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from ctypes import POINTER, byref, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_int64, c_size_t, c_void_p, cast
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _dlpack, _library, _types
@@ -55,7 +55,7 @@ class _WeightList:
             value = value.numpy()
         arguments.fill([value], 0)
         self._kept.append((arguments, value))
-        return _library.Weight(encode(name), None, POINTER(_library.Tensor).from_buffer(c_void_p(arguments.address)))
+        return _library.Weight(encode(name), None, cast(arguments.address, POINTER(_library.Tensor)))
 
 
 class _Frame:
