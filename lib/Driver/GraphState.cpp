@@ -221,11 +221,16 @@ bool GraphState::fillCombiner(const Call &call, Operation *op, const Combiner &c
     DType dtype = call.values[i % call.values.size()]->type().dtype();
     arguments.push_back(call.tensor(region.addArgument(context.scalar(isNarrowFloat(dtype) ? DType::F32 : dtype))));
   }
-  struct Inside { // Comes out of the region on an exception of the caller's too.
+  struct Inside { // Also where the caller throws.
     Block *&block, *outer;
-    Inside(Block *&block, Block &region) : block(block), outer(std::exchange(block, &region)) {}
-    ~Inside() { block = outer; }
-  } inside(block, region);
+    Operation *op; ///< To be taken out again; null once it is whole.
+    Inside(Block *&block, Operation *op) : block(block), outer(std::exchange(block, &op->region())), op(op) {}
+    ~Inside() {
+      block = outer;
+      if (op)
+        op->erase();
+    }
+  } inside(block, op);
 
   std::vector<Tensor> next = combiner(arguments);
   std::vector<Operand> operands;
@@ -243,6 +248,7 @@ bool GraphState::fillCombiner(const Call &call, Operation *op, const Combiner &c
     return false;
   }
   link(OpKind::Yield, given.values, {}, {}, call.at);
+  inside.op = nullptr;
   return true;
 }
 
@@ -266,10 +272,8 @@ std::vector<Tensor> GraphState::reduce(const Call &call, const Axes &axes, const
   }
   Operation *op = link(OpKind::Reduce, call.values, types,
                        {{"axes", Attribute::ints(normalized(axes, types[0]))}, {"init", Attribute(std::move(init))}}, call.at);
-  if (!fillCombiner(call, op, combiner)) {
-    op->erase();
+  if (!fillCombiner(call, op, combiner))
     return results;
-  }
   std::vector<Type> inferred = inferResultTypes(*op);
   for (size_t i = 0; i < inferred.size(); ++i)
     if (inferred[i])

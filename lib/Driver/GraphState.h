@@ -59,6 +59,7 @@ private:
   /// Reports what is wrong with the operation and takes it out again.
   bool check(Operation *op, std::source_location at);
   bool checkName(std::string_view what, std::string_view name, std::source_location at);
+  /// Gives a reduction its region, or takes it out.
   bool fillCombiner(const Call &call, Operation *op, const Combiner &combiner);
 
   Module module{context};

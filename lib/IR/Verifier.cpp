@@ -465,8 +465,13 @@ void FunctionVerifier::run() {
 }
 
 void FunctionVerifier::run(Operation &op) {
-  for (Value *operand : op.operands())
-    declare(*operand);
+  auto declareUsed = [&](Operation &user) {
+    for (Value *operand : user.operands())
+      declare(*operand);
+  };
+  declareUsed(op);
+  for (unsigned i = 0; i < op.numRegions(); ++i)
+    walk(op.region(i), declareUsed);
   visit(op);
 }
 

@@ -7,7 +7,8 @@
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
 // (IterationSpace) and a schedule, closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
 // Constants, broadcasts and transposes cost nothing in a region and are copied to each one that reads through them; reshapes are
-// views of memory and stand between regions. In eager mode every op is its own group.
+// views of memory and stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode
+// every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/IterationSpace.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
@@ -21,6 +22,8 @@
 
 namespace minic {
 namespace {
+
+bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
 /// Regions past this size gain nothing and cost compile time and registers.
 constexpr size_t maxGroupOps = 256;
@@ -55,7 +58,7 @@ private:
     int position = 0;
     for (Operation &op : graph.body()) {
       order[&op] = position++;
-      if (op.info().terminator || (isFreeInRegion(op) && !isMaterialized(op)))
+      if (op.info().terminator || isTable(op) || (isFreeInRegion(op) && !isMaterialized(op)))
         continue;
       groupOf[&op] = int(groups.size());
       groups.push_back({{&op}});
@@ -120,7 +123,7 @@ private:
       stack.pop_back();
       for (Value *operand : op->operands()) {
         Operation *definition = operand->definition();
-        if (definition && !isGrouped(definition) && ops.insert({order.at(definition), definition}).second)
+        if (definition && !isGrouped(definition) && !isTable(*definition) && ops.insert({order.at(definition), definition}).second)
           stack.push_back(definition);
       }
     }
@@ -274,7 +277,7 @@ private:
     }
     std::vector<Operation *> old;
     for (Operation &op : graph.body())
-      if (!op.info().terminator)
+      if (!op.info().terminator && !isTable(op))
         old.push_back(&op);
 
     Builder builder(graph.terminator());

@@ -37,8 +37,8 @@ struct Inputs {
   std::string ops(const Tensor &result) {
     graph.output("r", result);
     std::string text = textOf(graph), head = text.substr(0, text.find('\n') + 1);
-    EXPECT_TRUE(head.starts_with(
-        "graph @g(%x: tensor<MxNxf32>, %y: tensor<Nxf32>, %i: tensor<Nxi32>, %c: tensor<MxNxi1>) -> (r: tensor<"))
+    EXPECT_TRUE(
+        head.starts_with("graph @g(%x: tensor<MxNxf32>, %y: tensor<Nxf32>, %i: tensor<Nxi32>, %c: tensor<MxNxi1>) -> (r: tensor<"))
         << head;
     size_t end = text.rfind("  return");
     return text.substr(head.size(), end - head.size());
@@ -87,7 +87,8 @@ TEST(GraphTest, TextOfEachCall) {
        "  %0 = broadcast %y, dims = [2] : tensor<4xMxNxf32>\n"},
       {"reshape", [](Inputs &in) { return reshape(in.x, {"M*N"}); }, "  %0 = reshape %x : tensor<(M*N)xf32>\n"},
       {"transpose", [](Inputs &in) { return transpose(in.x, {{1, 0}}); }, "  %0 = transpose %x, perm = [1, 0] : tensor<NxMxf32>\n"},
-      {"transpose by default", [](Inputs &in) { return transpose(in.x); }, "  %0 = transpose %x, perm = [1, 0] : tensor<NxMxf32>\n"},
+      {"transpose by default", [](Inputs &in) { return transpose(in.x); },
+       "  %0 = transpose %x, perm = [1, 0] : tensor<NxMxf32>\n"},
       {"matmul", [](Inputs &in) { return matmul(in.x, transpose(in.x)); },
        "  %0 = transpose %x, perm = [1, 0] : tensor<NxMxf32>\n  %1 = matmul %x, %0 : tensor<MxMxf32>\n"},
       {"sum", [](Inputs &in) { return sum(in.x, 1); }, "  %0 = reduce sum %x, axes = [1] : tensor<Mxf32>\n"},
@@ -237,15 +238,236 @@ TEST(GraphTest, Combiners) {
   graph.output("value", best[0]);
   graph.output("index", best[1]);
   EXPECT_EQ(textOf(graph), "graph @g(%x: tensor<MxNxf16>, %i: tensor<MxNxi32>) -> (value: tensor<Mxf16>, index: tensor<Mxi32>) {\n"
-                           "  %0, %1 = reduce %x, %i, axes = [1], init = [-inf, 0] { ^(%2: f32, %3: i32, %4: f32, %5: i32):\n"
-                           "    %6 = compare gt %4, %2 : i1\n"
-                           "    %7 = max %2, %4 : f32\n"
-                           "    %8 = select %6, %5, %3 : i32\n"
-                           "    %9 = constant 1 : i32\n"
-                           "    %10 = mul %8, %9 : i32\n"
-                           "    yield %7, %10\n"
+                           "  %9, %10 = reduce %x, %i, axes = [1], init = [-inf, 0] { ^(%0: f32, %1: i32, %2: f32, %3: i32):\n"
+                           "    %4 = compare gt %2, %0 : i1\n"
+                           "    %5 = max %0, %2 : f32\n"
+                           "    %6 = select %4, %3, %1 : i32\n"
+                           "    %7 = constant 1 : i32\n"
+                           "    %8 = mul %6, %7 : i32\n"
+                           "    yield %5, %8\n"
                            "  } : tensor<Mxf16>, tensor<Mxi32>\n"
-                           "  return %0, %1\n}\n");
+                           "  return %9, %10\n}\n");
+}
+
+//===- Errors -===//
+
+struct ErrorCase {
+  const char *name;
+  std::function<Tensor(Inputs &)> make;
+  ErrorCode code;
+  const char *message;
+};
+
+TEST(GraphTest, ErrorsNameOpAndShapes) {
+  const ErrorCase cases[] = {
+      {"shapes that do not fit", [](Inputs &in) { return in.x + in.graph.input("k", DType::F32, {"K"}); }, ErrorCode::ShapeMismatch,
+       "`add` needs operands of one shape: %x: tensor<MxNxf32>, %k: tensor<Kxf32>"},
+      {"element types", [](Inputs &in) { return in.y * in.i; }, ErrorCode::OperandType,
+       "`mul` needs operands of one element type: %y: tensor<Nxf32>, %i: tensor<Nxi32>"},
+      {"an op that has no such element type", [](Inputs &in) { return exp(in.i); }, ErrorCode::UnsupportedDType,
+       "`exp` does not support i32 (%i: tensor<Nxi32>), only f64, f32, f16, bf16"},
+      {"a number that is none of the type", [](Inputs &in) { return in.i + 0.5; }, ErrorCode::BadConstant,
+       "`constant` of tensor<Nxi32>: 0.5 is no value of i32"},
+      {"a number that is too large", [](Inputs &in) { return in.x + 1e39; }, ErrorCode::BadConstant,
+       "`constant` of tensor<MxNxf32>: 1e+39 is no value of f32"},
+      {"contracted sizes", [](Inputs &in) { return matmul(in.x, in.x); }, ErrorCode::ContractedMismatch,
+       "`matmul` contracts the last axis of the left operand (size N) with the second last of the right one (size M), so these "
+       "must "
+       "be equal: %x: tensor<MxNxf32>, %x: tensor<MxNxf32>"},
+      {"a product of a vector", [](Inputs &in) { return matmul(in.x, in.y); }, ErrorCode::ShapeMismatch,
+       "`matmul` needs operands of one rank, at least 2: %x: tensor<MxNxf32>, %y: tensor<Nxf32>"},
+      {"a product with a number", [](Inputs &in) { return matmul(in.x, 2); }, ErrorCode::OperandType,
+       "operand 1 of `matmul` is the number 2, not a tensor"},
+      {"an axis that is none", [](Inputs &in) { return sum(in.x, 2); }, ErrorCode::BadAxis,
+       "`axes` of `reduce` is [2], but the axes of %x: tensor<MxNxf32> are 0 to 1"},
+      {"an axis before the first", [](Inputs &in) { return softmax(in.x, -3); }, ErrorCode::BadAxis,
+       "`axes` of `reduce` is [-3], but the axes of %x: tensor<MxNxf32> are 0 to 1"},
+      {"an axis twice", [](Inputs &in) { return sum(in.x, {1, -1}); }, ErrorCode::BadAxis,
+       "`axes` of `reduce` is [1, 1], but an axis may be named once, and 1 is named twice (of %x: tensor<MxNxf32>)"},
+      {"a broadcast to fewer axes", [](Inputs &in) { return broadcast(in.x, {"N"}); }, ErrorCode::BadAxis,
+       "`dims` of `broadcast` is [-1, 0], but the axes of tensor<Nxf32> are 0 to 0"},
+      {"a reshape to another number of elements", [](Inputs &in) { return reshape(in.x, {"N"}); }, ErrorCode::BadReshape,
+       "`reshape` must keep the number of elements: %x: tensor<MxNxf32> has M*N, tensor<Nxf32> has N"},
+      {"a permutation that is none", [](Inputs &in) { return transpose(in.x, {{0, 0}}); }, ErrorCode::BadAxis,
+       "`perm` of `transpose` is [0, 0], but an axis may be named once, and 0 is named twice (of %x: tensor<MxNxf32>)"},
+      {"a size that is none", [](Inputs &in) { return broadcast(in.y, {"rows", "N"}); }, ErrorCode::BadDim,
+       "`broadcast` is given 'rows', which is no size"},
+      {"a negative size", [](Inputs &in) { return in.graph.input("n", DType::F32, {-1}); }, ErrorCode::BadDim,
+       "parameter %n of graph @g: size -1 of tensor<-1xf32> is negative"},
+      {"a size beyond 64 bits", [](Inputs &in) { return in.graph.constant(0, DType::F64, {int64_t(1) << 40, int64_t(1) << 40}); },
+       ErrorCode::BadDim, "`constant`: tensor<1099511627776x1099511627776xf64> has more bytes than 64 bits can count"},
+      {"an element type of kernels", [](Inputs &in) { return in.graph.input("n", DType::Index, {4}); }, ErrorCode::UnsupportedDType,
+       "parameter %n of graph @g: tensor<4xindex> cannot be: elements in memory are f64, f32, f16, bf16, i32 or i1"},
+      {"an element type that is none", [](Inputs &in) { return convert(in.x, DType(77)); }, ErrorCode::UnknownType,
+       "`convert` is given element type number 77, which is none"},
+      {"numbers alone to choose from", [](Inputs &in) { return select(in.c, 1, 0); }, ErrorCode::OperandType,
+       "`select` has numbers alone to choose from, which have no element type"},
+      {"a condition that is no truth", [](Inputs &in) { return select(in.x, in.x, 0); }, ErrorCode::UnsupportedDType,
+       "`select` does not support f32 (%x: tensor<MxNxf32>), only i1"},
+      {"no tensor", [](Inputs &in) { return in.x + Tensor(); }, ErrorCode::OperandType,
+       "operand 1 of `add` is no tensor of a graph"},
+      {"two inputs of one name", [](Inputs &in) { return in.graph.input("x", DType::F32, {"N"}); }, ErrorCode::Redefinition,
+       "two inputs are called 'x'"},
+      {"an input without a name", [](Inputs &in) { return in.graph.input("", DType::F32, {"N"}); }, ErrorCode::UnexpectedToken,
+       "an input cannot be called ''"},
+      {"an op that is not element-wise", [](Inputs &in) { return elementwise(OpKind::Reshape, {in.x}); }, ErrorCode::UnknownOp,
+       "`reshape` is no element-wise op"},
+      {"an op of kernels", [](Inputs &in) { return elementwise(OpKind::Fma, {in.x, in.x, in.x}); }, ErrorCode::WrongLevel,
+       "`fma` is not part of the graph level of graph @g; the levels that have it: tile, masked and machine"},
+      {"too few operands", [](Inputs &in) { return elementwise(OpKind::Add, {in.x}); }, ErrorCode::OperandCount,
+       "`add` takes 2 operands (lhs, rhs), not 1"},
+      {"a relation that is none", [](Inputs &in) { return elementwise(OpKind::Compare, {in.x, in.x}, "near"); },
+       ErrorCode::BadAttribute, "`predicate` of `compare` must be one of eq, ne, lt, le, gt or ge, not near"},
+      {"a word where none belongs", [](Inputs &in) { return elementwise(OpKind::Exp, {in.x}, "fast"); },
+       ErrorCode::UnknownAttribute, "`exp` has no attribute `word`"},
+      {"a combiner of another type",
+       [](Inputs &in) { return reduce({in.x}, 1, {0}, [](std::span<const Tensor> v) { return std::vector{v[0] > v[1]}; })[0]; },
+       ErrorCode::BadRegion, "`yield` gives operand 0: i1 as value 0, but `reduce` needs f32 there"},
+      {"a combiner that looks outside",
+       [](Inputs &in) { return reduce({in.y}, 0, {0}, [&](std::span<const Tensor>) { return std::vector{in.x}; })[0]; },
+       ErrorCode::BadStructure, "%x of `yield` is defined outside the region of `reduce`, which sees only its own values"},
+      {"a combiner that gives too much",
+       [](Inputs &in) { return reduce({in.y}, 0, {0}, [](std::span<const Tensor> v) { return std::vector{v[0], v[1]}; })[0]; },
+       ErrorCode::BadRegion, "`yield` gives 2 values, but `reduce` needs 1"},
+      {"a combiner that gives nothing",
+       [](Inputs &in) { return reduce({in.x}, 1, {0}, [](std::span<const Tensor>) { return std::vector<Tensor>(); })[0]; },
+       ErrorCode::BadRegion,
+       "the combiner of `reduce` gives nothing; it must give what is accumulated next, one scalar per operand"},
+      {"an identity that is no number",
+       [](Inputs &in) { return reduce({in.x}, 1, {in.y}, [](std::span<const Tensor> v) { return std::vector{v[0] + v[1]}; })[0]; },
+       ErrorCode::BadAttribute, "identity 0 of `reduce` is a tensor, not a number"},
+      {"too few identities",
+       [](Inputs &in) { return reduce({in.x}, 1, {}, [](std::span<const Tensor> v) { return std::vector{v[0] + v[1]}; })[0]; },
+       ErrorCode::BadAttribute, "`reduce` has 1 operand but `init` has 0 numbers"},
+  };
+  for (const ErrorCase &c : cases) {
+    SCOPED_TRACE(c.name);
+    Inputs in;
+    Tensor wrong = c.make(in);
+    EXPECT_FALSE(wrong.isValid());
+    in.graph.output("r", relu(wrong) + 1); // Silent: one mistake is one error.
+    Diagnostics errors = in.graph.errors();
+    ASSERT_EQ(errors.size(), 1u) << renderDiagnostics(errors, nullptr);
+    EXPECT_EQ(errorCodeName(errors[0].code), errorCodeName(c.code));
+    EXPECT_EQ(errors[0].message, c.message);
+    ASSERT_FALSE(errors[0].notes.empty());
+    EXPECT_TRUE(errors[0].notes.back().message.starts_with("at GraphTest.cpp:")) << errors[0].notes.back().message;
+  }
+}
+
+/// The line of the caller, as notes have it.
+std::string here(std::source_location at = std::source_location::current()) {
+  return "at GraphTest.cpp:" + std::to_string(at.line());
+}
+
+TEST(GraphTest, ErrorsNameTheLine) {
+  Graph graph("g");
+  Tensor x = graph.input("x", DType::F32, {"M", "N"});
+  Tensor k = graph.input("k", DType::F32, {"K"});
+  std::vector<std::string> lines;
+  (void)(exp(x) - k), lines.push_back(here());
+  (void)softmax(x, 5), lines.push_back(here());
+  (void)matmul(x, x), lines.push_back(here());
+  (void)graph.input("k", DType::F32, {2}), lines.push_back(here());
+  graph.output("x y", x), lines.push_back(here());
+  graph.output("y", 1.0), lines.push_back(here());
+  graph.output("y", x);
+  graph.output("y", x), lines.push_back(here());
+  (void)graph.constant(HostTensor(DType::I64, {2})), lines.push_back(here());
+  Diagnostics errors = graph.errors();
+  ASSERT_EQ(errors.size(), lines.size()) << renderDiagnostics(errors, nullptr);
+  for (size_t i = 0; i < lines.size(); ++i)
+    EXPECT_EQ(errors[i].notes.back().message, lines[i]) << errors[i].message;
+  EXPECT_TRUE(errors[3].notes[0].message.starts_with("the first one is at GraphTest.cpp:"));
+  EXPECT_EQ(errors[5].message, "output 'y' is no tensor of a graph");
+  EXPECT_EQ(errors[6].message, "two outputs are called 'y'");
+}
+
+TEST(GraphTest, NoOutputs) {
+  Graph graph("g");
+  Diagnostics errors = graph.errors();
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].message, "graph @g has no outputs");
+  graph.output("y", graph.input("x", DType::F32, {2}));
+  EXPECT_TRUE(graph.errors().empty());
+}
+
+TEST(GraphTest, NamesOfGraphs) {
+  Graph graph("1st");
+  graph.output("y", graph.input("x", DType::F32, {2}));
+  Diagnostics errors = graph.errors();
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].message, "a graph cannot be called '1st'");
+}
+
+TEST(GraphTest, GraphsDoNotMix) {
+  Graph one("one"), two("two");
+  Tensor a = one.input("a", DType::F32, {2}), b = two.input("b", DType::F32, {2});
+  EXPECT_FALSE((a + b).isValid());
+  two.output("y", a);
+  std::vector<Tensor> sums = reduce({a}, 0, {0}, [&](std::span<const Tensor>) { return std::vector{b}; });
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_FALSE(sums[0].isValid());
+  ASSERT_EQ(one.errors().size(), 2u);
+  EXPECT_EQ(one.errors()[0].message, "operand 1 of `add` is a tensor of another graph");
+  EXPECT_EQ(one.errors()[1].message, "the combiner of `reduce` gives a tensor of another graph");
+  ASSERT_EQ(two.errors().size(), 1u);
+  EXPECT_EQ(two.errors()[0].message, "output 'y' is a tensor of another graph");
+}
+
+TEST(GraphTest, ValuesOfCombinersStayThere) {
+  Graph graph("g");
+  Tensor x = graph.input("x", DType::F32, {"N"}), kept;
+  Tensor s = reduce({x}, 0, {0}, [&](std::span<const Tensor> v) {
+    kept = v[0];
+    return std::vector{v[0] + v[1]};
+  })[0];
+  graph.output("s", s);
+  EXPECT_TRUE(graph.errors().empty());
+  EXPECT_FALSE((kept + kept).isValid());
+  EXPECT_FALSE((s * kept).isValid());
+  graph.output("kept", kept);
+  Tensor t = reduce({x}, 0, {0}, [&](std::span<const Tensor> v) { return std::vector{v[0] + s}; })[0];
+  EXPECT_FALSE(t.isValid());
+  Diagnostics errors = graph.errors();
+  ASSERT_EQ(errors.size(), 4u) << renderDiagnostics(errors, nullptr);
+  EXPECT_EQ(errors[2].message, "output 'kept' is a value of a combiner, not a tensor");
+}
+
+TEST(GraphTest, ExceptionsOfCombinersPass) {
+  Graph graph("g");
+  Tensor x = graph.input("x", DType::F32, {"N"});
+  EXPECT_THROW(reduce({x}, 0, {0}, [](std::span<const Tensor>) -> std::vector<Tensor> { throw 1; }), int);
+  graph.output("y", x + 1);
+  EXPECT_NE(textOf(graph).find("add %x"), std::string::npos);
+}
+
+TEST(GraphTest, TensorsOfNoGraph) {
+  Tensor none;
+  EXPECT_FALSE(none.isValid());
+  EXPECT_EQ(none.shape().size(), 0u);
+  EXPECT_FALSE((none + 1).isValid());
+  EXPECT_FALSE(softmax(none).isValid());
+  EXPECT_FALSE(mean(matmul(none, transpose(none)), 0).isValid());
+  EXPECT_FALSE(max(1, 2).isValid());
+}
+
+TEST(GraphTest, TensorsKeepTheirGraph) {
+  Tensor x, y;
+  {
+    Graph graph("g");
+    x = graph.input("x", DType::F32, {"M", 8});
+    y = exp(x);
+  }
+  y = y + x; // The graph goes on, though nobody can compile it any more.
+  EXPECT_TRUE(y.isValid());
+  EXPECT_EQ(y.dtype(), DType::F32);
+  EXPECT_EQ(y.shape(), (std::vector<DimExpr>{DimExpr::name("M"), 8}));
+
+  Graph first("g"), copy = first;
+  copy.output("y", first.input("x", DType::F32, {2}));
+  EXPECT_EQ(first.text(), copy.text());
+  EXPECT_TRUE(first.errors().empty());
 }
 
 } // namespace

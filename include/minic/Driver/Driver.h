@@ -1,0 +1,29 @@
+// From graphs to what a device runs.
+#pragma once
+
+#include "minic/Artifact/Device.h"
+#include "minic/Compiler/Compiler.h"
+#include "minic/Driver/Graph.h"
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace minic {
+
+/// `auto` (CUDA device 0 if there is one, else the interpreter), `cuda` (device 0), `cuda:N` or `cpu` (the interpreter). Compiling
+/// needs no device.
+Expected<std::shared_ptr<Device>> openDevice(std::string_view name = "auto");
+
+/// Compiles a graph. With a device, the target is the device's where options and text state none, and for the interpreter there is
+/// no code for a GPU. Findings have notes `at file.cpp:12` with lines of the program that built the graph; their places are in
+/// `graph.text()`.
+Expected<std::shared_ptr<const Artifact>> compile(const Graph &graph, const CompileOptions &options = {},
+                                                  const Device *device = nullptr);
+/// The same of IR text.
+Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options = {},
+                                                  const Device *device = nullptr);
+/// Reads IR text. Errors: UnreadableFile.
+Expected<SourceBuffer> readSource(const std::filesystem::path &path);
+
+} // namespace minic

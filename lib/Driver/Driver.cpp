@@ -1,0 +1,103 @@
+#include "minic/Driver/Driver.h"
+
+#include "minic/Interp/CpuDevice.h"
+#include "minic/Runtime/CudaDevice.h"
+#include "minic/Target/TargetInfo.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace minic {
+
+//===- Devices -===//
+
+/// N of `cuda` (0) and `cuda:N`; nullopt if the name is neither.
+static std::optional<int> cudaOrdinal(std::string_view name) {
+  if (name == "cuda")
+    return 0;
+  if (!name.starts_with("cuda:"))
+    return std::nullopt;
+  int ordinal = -1;
+  std::string_view digits = name.substr(5);
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  bool whole = error == std::errc() && end == digits.data() + digits.size() && ordinal >= 0;
+  return whole ? std::optional(ordinal) : std::nullopt;
+}
+
+Expected<std::shared_ptr<Device>> openDevice(std::string_view name) {
+  std::string why;
+  bool any = name == "auto";
+  if (name == "cpu" || (any && !cudaAvailable(why)))
+    return std::shared_ptr<Device>(std::make_shared<CpuDevice>());
+  auto ordinal = any ? 0 : cudaOrdinal(name);
+  if (!ordinal)
+    return Diagnostic{.code = ErrorCode::NoDevice,
+                      .message = "no device is called '" + std::string(name) + "'",
+                      .fix = "it is one of auto, cuda, cuda:N, cpu"};
+  auto client = Client::open();
+  if (!client)
+    return client.takeErrors();
+  auto device = (*client)->device(*ordinal);
+  if (!device)
+    return device.takeErrors();
+  return std::shared_ptr<Device>(std::move(*device));
+}
+
+//===- Compiling -===//
+
+/// Makes the device's target the module's, and leaves out code that the device cannot run.
+static Expected<void> suit(Module &module, CompileOptions &options, const Device &device) {
+  int capability = device.computeCapability();
+  if (!capability) {
+    options.withCode = false;
+    return {};
+  }
+  if (!options.target.empty() || module.targetStated)
+    return {};
+  const TargetInfo *target = targetForDevice(capability / 10, capability % 10);
+  if (!target)
+    return Diagnostic{.code = ErrorCode::NoDevice,
+                      .message = device.name() + " has compute capability " + std::to_string(capability / 10) + "." +
+                                 std::to_string(capability % 10) + ", older than any target",
+                      .fix = "run on the interpreter, which is the device `cpu`"};
+  module.target = target->name;
+  return {};
+}
+
+Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options, const Device *device) {
+  Context context;
+  auto module = loadModule(context, source, options);
+  if (!module)
+    return module.takeErrors();
+  CompileOptions suited = options;
+  if (auto done = device ? suit(**module, suited, *device) : Expected<void>(); !done)
+    return done.takeErrors();
+  auto artifact = compile(**module, suited);
+  if (!artifact)
+    return artifact.takeErrors();
+  return std::shared_ptr<const Artifact>(std::make_shared<Artifact>(std::move(*artifact)));
+}
+
+Expected<std::shared_ptr<const Artifact>> compile(const Graph &graph, const CompileOptions &options, const Device *device) {
+  if (Diagnostics errors = graph.errors(); !errors.empty())
+    return errors;
+  auto artifact = compile(SourceBuffer("graph", graph.text()), options, device);
+  if (!artifact)
+    graph.addOrigins(artifact.errors());
+  return artifact;
+}
+
+Expected<SourceBuffer> readSource(const std::filesystem::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  // An empty file sets failbit on the text; a folder opens and cannot be read.
+  if (!file || (!(text << file.rdbuf()) && file.bad()) || std::filesystem::is_directory(path))
+    return Diagnostic{.code = ErrorCode::UnreadableFile,
+                      .message = "cannot read '" + path.string() + "': " + std::strerror(errno ? errno : EIO)};
+  return SourceBuffer(path.string(), text.str());
+}
+
+} // namespace minic
