@@ -20,7 +20,7 @@ typedef struct MinicCompileOptions {
   size_t struct_size;   /* sizeof(MinicCompileOptions). */
   const char *name;     /* What messages call the text; NULL: "text" (or the file's path). */
   const char *target;   /* "sm_90a"; NULL: the text's own, else the device's, else "sm_90a". */
-  MinicDevice *device;  /* The device whose target is taken; may be NULL. */
+  MinicDevice *device;  /* What it is for, may be NULL: its target is taken, and for the interpreter there is no code for a GPU. */
   const char *numerics; /* "exact", "default" or "fast"; NULL: the text's own, else "default". */
   const char *mode;     /* "fused" or "eager" (one kernel for each op); NULL: "fused". */
   const char *graph;    /* Which graph or plan of the text; NULL: the only one. */

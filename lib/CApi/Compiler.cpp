@@ -2,9 +2,8 @@
 
 #include "minic/CApiRuntime/Handles.h"
 #include "minic/CodeGen/CodeGen.h"
-#include "minic/Compiler/Compiler.h"
+#include "minic/Driver/Driver.h"
 #include "minic/Support/File.h"
-#include "minic/Target/TargetInfo.h"
 
 #include <algorithm>
 
@@ -14,27 +13,10 @@ namespace {
 struct Request {
   CompileOptions options;
   std::string name;
-  std::string deviceTarget; ///< For a text that names none; may be empty.
+  std::shared_ptr<Device> device; ///< May be null.
 };
 
 std::string textOr(const char *text, std::string other) { return text ? text : other; }
-
-/// The target of the device, if there is one.
-Expected<std::string> targetOf(MinicDevice *handle) {
-  auto device = use<DeviceObject>(handle, "options.device");
-  if (!device)
-    return device.takeErrors();
-  int capability = (*device)->device->computeCapability();
-  if (capability == 0)
-    return std::string(); // The interpreter takes any.
-  const TargetInfo *target = targetForDevice(capability / 10, capability % 10);
-  if (!target)
-    return Diagnostic{.code = ErrorCode::NoDevice,
-                      .message = (*device)->name + " has compute capability " + std::to_string(capability / 10) + "." +
-                                 std::to_string(capability % 10) + ", older than any target",
-                      .fix = "run on the interpreter, \"cpu\""};
-  return std::string(target->name);
-}
 
 Expected<Request> readOptions(const MinicCompileOptions *given, std::string name) {
   Request request{.name = std::move(name)};
@@ -65,10 +47,10 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
     request.options.dims[options.dims[i].name] = options.dims[i].value;
   }
   if (options.device) {
-    auto target = targetOf(options.device);
-    if (!target)
-      return target.takeErrors();
-    request.deviceTarget = std::move(*target);
+    auto device = use<DeviceObject>(options.device, "options.device");
+    if (!device)
+      return device.takeErrors();
+    request.device = (*device)->device;
   }
   return request;
 }
@@ -85,11 +67,9 @@ template <typename Work> MinicError *withModule(std::string text, std::string na
         [&]() -> Expected<void> {
           Context context;
           Diagnostics warnings;
-          auto module = loadModule(context, source, request->options, &warnings);
+          auto module = loadFor(request->device.get(), context, source, request->options, &warnings);
           if (!module)
             return module.takeErrors();
-          if (!request->deviceTarget.empty() && request->options.target.empty() && !(*module)->targetStated)
-            (*module)->target = request->deviceTarget;
           return work(**module, request->options, renderDiagnostics(warnings, &source));
         },
         &source);

@@ -3,16 +3,12 @@
 #include "minic/CApiRuntime/Handles.h"
 #include "minic/Runtime/CudaDevice.h"
 
-#include <charconv>
-
 namespace minic {
 
 MinicDeviceKind deviceKindOf(const std::string &name, int &ordinal) {
-  ordinal = 0;
-  if (!name.starts_with("cuda:"))
-    return MINIC_DEVICE_CPU;
-  std::from_chars(name.data() + 5, name.data() + name.size(), ordinal);
-  return MINIC_DEVICE_CUDA;
+  auto cuda = cudaOrdinal(name);
+  ordinal = cuda.value_or(0);
+  return cuda ? MINIC_DEVICE_CUDA : MINIC_DEVICE_CPU;
 }
 
 static Expected<void> giveDevice(std::shared_ptr<Device> device, MinicDevice **handle) {
@@ -43,7 +39,7 @@ static Expected<std::shared_ptr<Device>> openCuda(int ordinal) {
 
 static Expected<std::shared_ptr<Device>> openByName(std::string_view name, std::shared_ptr<Device> (*makeInterpreter)()) {
   std::string why;
-  if (name == "cuda" || (name == "auto" && (!makeInterpreter || cudaAvailable(why))))
+  if (name == "auto" && (!makeInterpreter || cudaAvailable(why)))
     return openCuda(0);
   if (name == "cpu" || name == "auto") {
     if (!makeInterpreter)
@@ -57,12 +53,8 @@ static Expected<std::shared_ptr<Device>> openByName(std::string_view name, std::
       state.interpreter = interpreter = makeInterpreter();
     return interpreter;
   }
-  int ordinal = -1;
-  if (name.starts_with("cuda:")) {
-    auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), ordinal);
-    if (error == std::errc() && end == name.data() + name.size() && ordinal >= 0)
-      return openCuda(ordinal);
-  }
+  if (auto ordinal = cudaOrdinal(name))
+    return openCuda(*ordinal);
   return badArgument("name", "is '" + std::string(name) + "', expected auto, cuda, cuda:N or cpu");
 }
 

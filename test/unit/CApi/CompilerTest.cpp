@@ -21,7 +21,8 @@ MinicError *compile(const char *text, const MinicCompileOptions *options = nullp
 TEST(CApiCompiler, ErrorsShowTheText) {
   MinicCompileOptions options = defaults();
   options.name = "two.ir";
-  MinicError *error = compile("graph @g(%x: tensor<Nxf32>) -> tensor<Nxf32> {\n  %y = epx %x : tensor<Nxf32>\n  return %y\n}", &options);
+  MinicError *error =
+      compile("graph @g(%x: tensor<Nxf32>) -> tensor<Nxf32> {\n  %y = epx %x : tensor<Nxf32>\n  return %y\n}", &options);
   EXPECT_STREQ(minic_error_code(error), "E0201");
   EXPECT_EQ(minic_error_kind(error), MINIC_ERROR_DATA);
   std::string message = minic_error_message(error);

@@ -195,7 +195,8 @@ TEST_F(OnCpu, Weights) {
   const std::string npy = folder / "w.npy", missing = folder / "none.npy", safe = folder / "all.safetensors";
   ASSERT_TRUE(minic::writeNpy(npy, values));
   // u64 length, the header, 12 bytes of w, 4 of a tensor that no input is named after.
-  std::string header = R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},"z":{"dtype":"I32","shape":[1],"data_offsets":[12,16]}})";
+  std::string header =
+      R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},"z":{"dtype":"I32","shape":[1],"data_offsets":[12,16]}})";
   uint64_t length = header.size();
   std::ofstream(safe, std::ios::binary).write(reinterpret_cast<char *>(&length), 8)
       << header << std::string(reinterpret_cast<const char *>(ws.data()), 12) << std::string(4, '\0');

@@ -177,8 +177,9 @@ std::string inChild(const std::function<std::string()> &body) {
 }
 
 TEST_F(OnCpu, AfterFork) {
-  EXPECT_NE(inChild([&] { return take(minic_stream_synchronize(stream)); })
-                .find("argument 'stream' belongs to the process that this one was forked from"),
+  EXPECT_NE(inChild([&] {
+              return take(minic_stream_synchronize(stream));
+            }).find("argument 'stream' belongs to the process that this one was forked from"),
             std::string::npos);
   EXPECT_NE(inChild([&] { return take(minic_device_destroy(device)); }).find("forked from"), std::string::npos);
   // The child may make its own.
@@ -186,9 +187,9 @@ TEST_F(OnCpu, AfterFork) {
               MinicDevice *mine;
               MinicArtifact *compiled;
               MinicExecutable *loaded;
-              for (MinicError *error : {minic_device_open("cpu", &mine),
-                                        minic_compile_text(scaleText, strlen(scaleText), nullptr, &compiled),
-                                        minic_executable_load(compiled, mine, nullptr, 0, &loaded)})
+              for (MinicError *error :
+                   {minic_device_open("cpu", &mine), minic_compile_text(scaleText, strlen(scaleText), nullptr, &compiled),
+                    minic_executable_load(compiled, mine, nullptr, 0, &loaded)})
                 if (error)
                   return minic_error_message(error);
               float x = 3, w = 5, y = 0;

@@ -60,11 +60,13 @@ TEST_F(OnCpu, OutOfMemory) {
     MinicError *error = minic_executable_load(artifact, device, nullptr, 0, &made);
     return error ? error : minic_executable_destroy(made);
   });
-  starve([&] {
-    MinicText *text;
-    MinicError *error = minic_emit_text(scaleText, strlen(scaleText), "plan", nullptr, &text);
-    return error ? error : minic_text_destroy(text);
-  }, 7);
+  starve(
+      [&] {
+        MinicText *text;
+        MinicError *error = minic_emit_text(scaleText, strlen(scaleText), "plan", nullptr, &text);
+        return error ? error : minic_text_destroy(text);
+      },
+      7);
 }
 
 /// The error itself finds no memory.
