@@ -33,14 +33,16 @@ Expected<std::vector<int64_t>> checkedShape(const std::string &argument, int32_t
   return std::vector<int64_t>(shape, shape + rank);
 }
 
+/// Axes of one element have no stride worth looking at, and a tensor without elements none at all.
 static bool isDense(const MinicTensor &tensor) {
-  int64_t stride = 1;
-  for (int axis = tensor.rank; tensor.strides && axis-- > 0;) {
-    if (tensor.shape[axis] == 0)
-      return true;
-    if (tensor.shape[axis] != 1 && tensor.strides[axis] != stride)
+  std::span<const int64_t> shape(tensor.shape, size_t(tensor.rank));
+  if (!tensor.strides || std::ranges::find(shape, 0) != shape.end())
+    return true;
+  int64_t expected = 1;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] != 1 && tensor.strides[axis] != expected)
       return false;
-    if (__builtin_mul_overflow(stride, tensor.shape[axis], &stride))
+    if (__builtin_mul_overflow(expected, shape[axis], &expected))
       return false;
   }
   return true;

@@ -297,7 +297,10 @@ class Tensors(Case):
             y = self.scale(Other(x, versions), Other(w, versions))
             self.assertIs(type(y), minic.Tensor)
             np.testing.assert_array_equal(y.numpy(), self.y)
-            del x, w
+            self.assertEqual(self.artifact.load("cpu", weights={"w": Other(w, versions)})(x).tolist(), self.y.tolist())
+            with self.assertRaisesRegex(TypeError, "result 'y' is a Other"):
+                self.scale.run([Other(x, versions), Other(w, versions)], [Other(self.y.copy(), versions)])
+            del x, w, y
             gc.collect()
             self.assertIsNone(gone())
 

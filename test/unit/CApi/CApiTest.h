@@ -64,8 +64,9 @@ protected:
   MinicBuffer *buffer(const std::vector<int64_t> &shape, const std::vector<float> &values = {}) {
     MinicBuffer *made = nullptr;
     EXPECT_FINE(minic_buffer_create(stream, MINIC_F32, int32_t(shape.size()), shape.data(), &made));
-    if (!values.empty())
+    if (!values.empty()) {
       EXPECT_FINE(minic_buffer_write(made, values.data(), values.size() * sizeof(float)));
+    }
     return made;
   }
   static std::vector<float> read(MinicBuffer *from, size_t count) {

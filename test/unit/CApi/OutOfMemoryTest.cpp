@@ -10,15 +10,16 @@ thread_local long allocationsLeft = -1; ///< Of this thread; negative: no bound.
 bool refused() { return allocationsLeft >= 0 && allocationsLeft-- == 0; }
 } // namespace
 
-void *operator new(size_t size) {
+// Not inlined: g++ would see that memory of one comes to the other through malloc.
+[[gnu::noinline]] void *operator new(size_t size) {
   if (refused())
     throw std::bad_alloc();
   if (void *memory = std::malloc(size ? size : 1))
     return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 

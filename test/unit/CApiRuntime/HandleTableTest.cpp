@@ -37,8 +37,9 @@ TEST(HandleTable, PlacesAreUsedAgainUnderOtherHandles) {
   std::vector<void *> old;
   for (int i = 0; i < 5000; ++i) { // More than a chunk holds.
     old.push_back(table->insert(HandleKind::Text, std::make_unique<Counted>(alive)));
-    if (i % 2)
+    if (i % 2) {
       EXPECT_TRUE(table->erase(old.back(), HandleKind::Text, fault));
+    }
   }
   EXPECT_EQ(alive, 2500);
   for (int i = 0; i < 5000; ++i) {

@@ -8,6 +8,7 @@ from ctypes import c_int64
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _dlpack, _library, _types
+from ._device import Device
 from ._library import MinicError
 from ._tensor import Tensor
 
@@ -18,11 +19,12 @@ _UNSTATED = 0  # Kind of device; of a tensor in host memory that the library cop
 class Arguments:
     """Descriptions of the inputs or results of a call. One call uses it at a time."""
 
-    __slots__ = ("specs", "what", "address", "count", "places", "_interpreter", "_array", "_elements", "_keys", "_numbers", "_lent")
+    __slots__ = ("specs", "what", "address", "count", "places", "_device", "_takes_host", "_array", "_elements", "_keys", "_numbers", "_lent")
 
-    def __init__(self, specs: Sequence[_types.TensorSpec], what: str, interpreter: bool) -> None:
-        """`what`: "input" or "result"; `interpreter`: host memory of any library will do, not NumPy's alone."""
-        self.specs, self.what, self._interpreter = specs, what, interpreter
+    def __init__(self, specs: Sequence[_types.TensorSpec], what: str, device: Optional[Device]) -> None:
+        """`what`: "input", "result" or "weight"; `device`: of the executable, None for weights, which are in host memory."""
+        self.specs, self.what, self._device = specs, what, device
+        self._takes_host = device is None or device.kind == _dlpack.CPU  # Of any library, not NumPy's alone.
         self.count = len(specs)
         self._array = (_library.Tensor * self.count)()
         self.address = ctypes.addressof(self._array)
@@ -93,7 +95,7 @@ class Arguments:
         if device.type == "cuda":
             return number, shape, strides, _dlpack.CUDA, device.index or 0
         if device.type == "cpu":
-            return number, shape, strides, _UNSTATED if self._interpreter else _dlpack.CPU, 0
+            return number, shape, strides, _UNSTATED if self._takes_host else _dlpack.CPU, 0
         raise TypeError(f"{self.name(i)} lies on {device}; minic knows cpu and cuda")
 
     def _foreign(self, i: int, tensor: Any, stream: int) -> Tuple[int, Tuple[Any, ...]]:
@@ -108,8 +110,15 @@ class Arguments:
             return tensor.ctypes.data, (Tensor, dtype.name, tensor.shape, strides, _UNSTATED, 0)
         if hasattr(tensor, "__dlpack__"):
             lent = _dlpack.Borrowed(tensor, stream)
+            if lent.kind == _dlpack.CPU and self._device is not None and self._takes_host:
+                if self.what == "result":
+                    raise TypeError(f"{self.name(i)} is a {type(tensor).__name__}: the interpreter writes tensors of minic, NumPy and torch")
+                # Its library gets the results from tensors of minic, so this becomes one too.
+                lent = Tensor._copy_of(lent, self._device, stream)
+                self._lent.append(lent)
+                return lent.data_ptr, lent._key
             self._lent.append(lent)
-            kind = _UNSTATED if lent.kind == _dlpack.CPU and self._interpreter else lent.kind
+            kind = _UNSTATED if lent.kind == _dlpack.CPU and self._takes_host else lent.kind
             return lent.memory, (Tensor, lent.dtype.name, lent.shape, lent.strides, kind, lent.ordinal)
         raise TypeError(f"{self.name(i)} is a {type(tensor).__name__}, expected a tensor of minic, NumPy, torch or with __dlpack__")
 

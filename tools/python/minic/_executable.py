@@ -47,7 +47,7 @@ class _WeightList:
         if isinstance(value, (str, os.PathLike)):
             return _library.Weight(encode(name), encode(value), None)
         spec = by_name.get(name) or _types.TensorSpec(name, "", ())  # The library says that there is no such input.
-        arguments = Arguments([spec], "weight", interpreter=True)
+        arguments = Arguments([spec], "weight", None)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             value = value.detach().cpu().contiguous()
@@ -142,8 +142,7 @@ class Executable(Handle):
         try:
             return self._frames.pop()
         except IndexError:
-            interpreter = self.device.kind == _dlpack.CPU
-            return _Frame(Arguments(self.inputs, "input", interpreter), Arguments(self.results, "result", interpreter))
+            return _Frame(Arguments(self.inputs, "input", self.device), Arguments(self.results, "result", self.device))
 
     def _give_frame(self, frame: _Frame) -> None:
         frame.inputs.drop()

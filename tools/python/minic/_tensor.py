@@ -65,11 +65,7 @@ class Tensor:
         handle = stream_handle(stream or 0)
         borrowed = _dlpack.Borrowed(producer, handle)
         if borrowed.kind == _dlpack.CPU:
-            tensor = cls(borrowed.shape, borrowed.dtype.name, device or "cpu", stream=stream)
-            if not _is_dense(borrowed.shape, borrowed.strides):
-                raise BufferError("a tensor in host memory has to be dense")
-            check(lib.minic_buffer_write(tensor._buffer, borrowed.memory, _count(borrowed.shape) * borrowed.dtype.size))
-            return tensor
+            return cls._copy_of(borrowed, open_device(device or "cpu"), stream)
         tensor = cls.__new__(cls)
         tensor.device = open_device(device or f"cuda:{borrowed.ordinal}")
         if borrowed.kind != tensor.device.kind or borrowed.ordinal != tensor.device.ordinal:
@@ -77,6 +73,15 @@ class Tensor:
         tensor.stream = tensor.device.borrow(handle)
         tensor._buffer, tensor._lender = None, (borrowed, producer)
         tensor._set(borrowed.memory, borrowed.dtype.name, borrowed.shape, borrowed.strides)
+        return tensor
+
+    @classmethod
+    def _copy_of(cls, borrowed: _dlpack.Borrowed, device: Device, stream: Any) -> "Tensor":
+        """Of a tensor in host memory."""
+        if not _is_dense(borrowed.shape, borrowed.strides):
+            raise BufferError("a tensor in host memory has to be dense")
+        tensor = cls(borrowed.shape, borrowed.dtype.name, device, stream=stream)
+        check(lib.minic_buffer_write(tensor._buffer, borrowed.memory, _count(borrowed.shape) * borrowed.dtype.size))
         return tensor
 
     def numpy(self) -> Any:
