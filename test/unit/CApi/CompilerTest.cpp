@@ -31,7 +31,7 @@ TEST(CApiCompiler, ErrorsShowTheText) {
   EXPECT_NE(message.find("[E0201]"), std::string::npos) << message;
   EXPECT_NE(std::string(minic_error_fix(error)).find("exp"), std::string::npos) << minic_error_fix(error);
   minic_error_destroy(error);
-  EXPECT_ERROR(compile(""), "E0206", "");
+  EXPECT_ERROR(compile(""), "E0507", "has no");
   EXPECT_ERROR(compile("\xff\xfe{{{"), "E0101", "text:1:1: error:");
 }
 

@@ -29,7 +29,7 @@ TEST(Handles, MadeUp) {
   MinicTensor seen;
   long local = 0;
   for (void *bits : {static_cast<void *>(&local), reinterpret_cast<void *>(~uintptr_t(0)), reinterpret_cast<void *>(0x11111111),
-                     reinterpret_cast<void *>(0x0000000100000006), reinterpret_cast<void *>(0x7FFFFFFF00000006)})
+                     reinterpret_cast<void *>(0x00000001FFFFFF06), reinterpret_cast<void *>(0x7FFFFFFF00000006)})
     EXPECT_ERROR(minic_buffer_tensor(static_cast<MinicBuffer *>(bits), &seen), "E1101",
                  "argument 'buffer' is no handle of minic, expected a buffer");
 }
