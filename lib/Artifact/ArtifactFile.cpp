@@ -37,7 +37,23 @@ std::string checksum(std::string_view bytes) {
 
 std::string ofBytes(uint64_t part, uint64_t whole) { return std::to_string(part) + " of " + std::to_string(whole) + " bytes"; }
 
-Expected<std::vector<Artifact>> deserialize(std::string_view bytes, const std::string &name, std::string *writer) {
+} // namespace
+
+bool isArtifact(std::string_view bytes) { return bytes.starts_with(magic); }
+
+std::string serializeArtifacts(std::span<const Artifact> artifacts) {
+  auto [manifest, blobs] = writeManifest(artifacts);
+  std::string bytes(magic);
+  append(bytes, artifactFormat, 4);
+  append(bytes, 0, 4);
+  append(bytes, headerSize + manifest.size() + blobs.size() + checksumSize, 8);
+  append(bytes, manifest.size(), 8);
+  bytes += manifest;
+  bytes += blobs;
+  return bytes + checksum(bytes);
+}
+
+Expected<std::vector<Artifact>> deserializeArtifacts(std::string_view bytes, const std::string &name, std::string *writer) {
   auto bad = [&](const std::string &why, std::string fix = {}) {
     return Diagnostic{.code = ErrorCode::BadArtifact, .message = name + " " + why, .fix = std::move(fix)};
   };
@@ -61,7 +77,7 @@ Expected<std::vector<Artifact>> deserialize(std::string_view bytes, const std::s
 
   // What is wrong from here on was written so.
   std::string_view body = checked.substr(headerSize);
-  if (take(bytes, 12, 4) != 0 || manifestSize > body.size() || manifestSize > maxManifest)
+  if (manifestSize > body.size() || manifestSize > maxManifest)
     return bad("is no valid artifact: its header says that it has a manifest of " + std::to_string(manifestSize) + " bytes");
   ManifestContents contents = readManifest(body.substr(0, manifestSize), body.substr(manifestSize));
   if (!contents.fault.empty())
@@ -71,31 +87,11 @@ Expected<std::vector<Artifact>> deserialize(std::string_view bytes, const std::s
   return std::move(contents.artifacts);
 }
 
-} // namespace
-
-bool isArtifact(std::string_view bytes) { return bytes.starts_with(magic); }
-
-std::string serializeArtifacts(std::span<const Artifact> artifacts) {
-  auto [manifest, blobs] = writeManifest(artifacts);
-  std::string bytes(magic);
-  append(bytes, artifactFormat, 4);
-  append(bytes, 0, 4);
-  append(bytes, headerSize + manifest.size() + blobs.size() + checksumSize, 8);
-  append(bytes, manifest.size(), 8);
-  bytes += manifest;
-  bytes += blobs;
-  return bytes + checksum(bytes);
-}
-
-Expected<std::vector<Artifact>> deserializeArtifacts(std::string_view bytes, std::string *writer) {
-  return deserialize(bytes, "the data", writer);
-}
-
-Expected<std::vector<Artifact>> readArtifacts(const std::filesystem::path &path, std::string *writer) {
+Expected<std::vector<Artifact>> readArtifacts(const std::filesystem::path &path) {
   auto bytes = readFile(path);
   if (!bytes)
     return bytes.takeErrors();
-  return deserialize(*bytes, "'" + path.string() + "'", writer);
+  return deserializeArtifacts(*bytes, "'" + path.string() + "'");
 }
 
 Expected<void> writeArtifacts(const std::filesystem::path &path, std::span<const Artifact> artifacts) {
@@ -122,7 +118,7 @@ Expected<size_t> pickArtifact(std::span<const Artifact> artifacts, int computeCa
   if (best)
     return *best;
   std::string device = "sm_" + std::to_string(computeCapability);
-  return Diagnostic{.code = ErrorCode::WrongDevice,
+  return Diagnostic{.code = ErrorCode::NoCodeForDevice,
                     .message = "the artifact is for " + (targets.empty() ? "no target" : targets) + ", the device is " + device,
                     .fix = "compile the graph with a --target that this device runs"};
 }

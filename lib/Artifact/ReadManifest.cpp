@@ -1,6 +1,5 @@
 #include "CheckPlan.h"
 #include "Manifest.h"
-#include "ManifestWords.h"
 #include "minic/Support/TensorMap.h"
 
 #include <nlohmann/json.hpp>
@@ -166,12 +165,10 @@ private:
     auto index = [](const Place &place) { return int(place.number(0, INT32_MAX)); };
     std::string word = place["kind"].text(), known;
     bool found = false;
-    for (auto [text, kind] : stepWords) {
-      known += (known.empty() ? "" : ", ") + std::string(text);
-      if (text == word) {
-        step.kind = kind;
-        found = true;
-      }
+    for (int i = 0; i <= int(Kind::Launch) && !found; ++i) {
+      step.kind = Kind(i);
+      found = stepName(step.kind) == word;
+      known += (known.empty() ? "" : ", ") + std::string(stepName(step.kind));
     }
     if (!found)
       place["kind"].refuse("is " + inQuotes(word) + ", expected one of " + known);

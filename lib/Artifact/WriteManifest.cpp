@@ -1,9 +1,6 @@
 #include "Manifest.h"
-#include "ManifestWords.h"
 
 #include <nlohmann/json.hpp>
-
-#include <algorithm>
 
 namespace minic {
 namespace {
@@ -62,8 +59,7 @@ private:
   }
 
   Json step(const PlanStep &step) {
-    auto word = std::ranges::find(stepWords, step.kind, [](const auto &pair) { return pair.second; });
-    Json json = {{"kind", word->first}};
+    Json json = {{"kind", stepName(step.kind)}};
     if (step.kind != PlanStep::Kind::Launch)
       json["result"] = step.result;
     if (!step.operands.empty())

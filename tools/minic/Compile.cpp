@@ -1,6 +1,7 @@
-// minic compile: a module, lowered to a stage, as text (or as a cubin).
+// minic compile: a module lowered to a stage, as text (or as a cubin), or compiled for some targets, as an artifact.
 #include "Common.h"
 
+#include "minic/Artifact/ArtifactFile.h"
 #include "minic/Compiler/Ptxas.h"
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,75 @@ struct Flags : ModuleFlags {
   PassFlags passes;
 };
 
+//===- Artifacts -===//
+
+/// Adds cubins; a toolkit that is not there is no error.
+Expected<void> assemble(Artifact &artifact, bool &missing, const Messages &messages) {
+  for (KernelCode &kernel : artifact.kernels) {
+    if (missing)
+      return {};
+    auto cubin = assemblePtx(kernel.ptx, artifact.target);
+    if (cubin) {
+      kernel.cubin = std::move(*cubin);
+      continue;
+    }
+    if (cubin.errors().front().code != ErrorCode::MissingTool)
+      return cubin.takeErrors();
+    missing = true;
+    messages.note("the artifact holds PTX alone, which the driver assembles when it is loaded: " + cubin.errors().front().message);
+  }
+  return {};
+}
+
+Expected<Artifact> compileFor(const std::string &target, const Flags &flags, const SourceBuffer &source, bool first,
+                              const Messages &messages) {
+  ModuleFlags single = flags;
+  single.target = target;
+  auto options = compileOptions(single);
+  if (!options)
+    return options.takeErrors();
+  std::vector<PassTiming> timings;
+  if (auto watched = watchPasses(flags.passes, options->passes, timings); !watched)
+    return watched.takeErrors();
+  Context context;
+  Diagnostics warnings;
+  auto module = loadModule(context, source, *options, &warnings);
+  if (!module)
+    return module.takeErrors();
+  if (first) // They are the same for every target.
+    messages.print(warnings, &source);
+  auto artifact = minic::compile(**module, *options);
+  if (flags.passes.time)
+    printTimings(timings);
+  if (!artifact)
+    addReproducer(artifact.errors(), source, *options, Stage::Plan);
+  return artifact;
+}
+
+int compileArtifact(const Flags &flags, const std::vector<std::string> &targets, const Messages &messages) {
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  std::vector<Artifact> artifacts;
+  bool missing = false;
+  for (const std::string &target : targets) {
+    auto artifact = compileFor(target, flags, *source, artifacts.empty(), messages);
+    if (!artifact) {
+      if (targets.size() > 1)
+        artifact.errors().front().note("while compiling for " + target);
+      return messages.fail(artifact.errors(), &*source);
+    }
+    if (auto done = assemble(*artifact, missing, messages); !done)
+      return messages.fail(done.errors());
+    artifacts.push_back(std::move(*artifact));
+  }
+  if (auto written = writeArtifacts(flags.output, artifacts); !written)
+    return messages.fail(written.errors());
+  return Fine;
+}
+
+//===- Stages -===//
+
 Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &options) {
   auto text = emitStage(module, std::min(stage, Stage::Ptx), options);
   if (!text || stage != Stage::Cubin)
@@ -22,8 +92,7 @@ Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &op
   return assemblePtx(*text, module.target);
 }
 
-int compile(const Flags &flags) {
-  Messages messages(flags.json);
+int compileStage(const Flags &flags, const Messages &messages) {
   auto stage = parseStage(flags.emit);
   if (!stage) {
     std::vector<std::string> names;
@@ -66,14 +135,48 @@ int compile(const Flags &flags) {
   return Fine;
 }
 
+/// The words of `--target`, which may stand several times and hold several, without repetitions; one empty word if there are none.
+std::vector<std::string> splitTargets(std::string_view text) {
+  std::vector<std::string> targets;
+  for (size_t start = 0, end; start <= text.size(); start = end + 1) {
+    end = std::min(text.find(',', start), text.size());
+    std::string target(text.substr(start, end - start));
+    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+      targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+int compile(const Flags &flags) {
+  Messages messages(flags.json);
+  std::vector<std::string> targets = splitTargets(flags.target);
+  bool toArtifact = flags.output.ends_with(".mnc");
+  if (toArtifact && !flags.emit.empty())
+    return messages.fail(
+        {badFlag("--emit=" + flags.emit + " asks for one stage, -o " + flags.output + " for an artifact, which has them",
+                 "drop --emit, or choose a name that does not end in .mnc")});
+  if (toArtifact)
+    return compileArtifact(flags, targets, messages);
+  if (flags.emit.empty())
+    return messages.fail({badFlag("--emit is required, unless -o names an artifact: FILE.mnc", "see minic compile --help")});
+  if (targets.size() > 1)
+    return messages.fail({badFlag("--emit takes one target, not " + std::to_string(targets.size()),
+                                  "an artifact holds several: drop --emit and write -o FILE.mnc")});
+  return compileStage(flags, messages);
+}
+
 } // namespace
 
 void addCompile(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it");
+  CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
   addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson);
-  command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin")->required();
-  command->add_option("-o", flags->output, "write to this file instead of standard output");
+  command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
+  command->add_option(
+      "-o", flags->output,
+      "write to this file instead of standard output; FILE.mnc without --emit is an artifact, ready to run, and may be "
+      "for several targets: --target=sm_80,sm_90a");
+  command->get_option("--target")->join(',');
   addPassFlags(*command, flags->passes);
   command->callback([flags, &chosen] { chosen = [flags] { return compile(*flags); }; });
 }

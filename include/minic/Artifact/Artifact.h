@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace minic {
@@ -69,6 +70,9 @@ struct PlanStep {
   std::vector<DimExpr> grid;   ///< Axes of the program id; the product is launched, zero is not launched.
   std::vector<std::byte> data; ///< Of a constant.
 };
+
+/// "launch".
+std::string_view stepName(PlanStep::Kind kind);
 
 /// The launches of one graph and the memory between them.
 struct Plan {

@@ -163,7 +163,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
   std::vector<Artifact> artifacts = samples();
   std::string bytes = serializeArtifacts(artifacts), writer;
   EXPECT_TRUE(isArtifact(bytes));
-  auto read = deserializeArtifacts(bytes, &writer);
+  auto read = deserializeArtifacts(bytes, "the data", &writer);
   ASSERT_TRUE(read) << read.errors().front().message;
   ASSERT_EQ(read->size(), 2u);
   for (size_t i = 0; i < 2; ++i)
@@ -403,7 +403,7 @@ TEST(PickArtifact, SaysWhatThereIs) {
   for (int capability : {75, 80}) {
     auto picked = pickArtifact(artifacts, capability);
     ASSERT_FALSE(picked);
-    EXPECT_EQ(picked.errors().front().code, ErrorCode::WrongDevice);
+    EXPECT_EQ(picked.errors().front().code, ErrorCode::NoCodeForDevice);
     EXPECT_EQ(picked.errors().front().message, "the artifact is for sm_90a, sm_89, the device is sm_" + std::to_string(capability));
     EXPECT_NE(picked.errors().front().fix, "");
   }
