@@ -1,9 +1,12 @@
 // Graphs compiled and run: results against values worked out by hand and against the f64 oracle; devices; where errors point.
 #include "minic/Driver/Driver.h"
 
+#include "../Artifact/FakeDevice.h"
+
 #include "minic/Interp/Oracle.h"
 #include "minic/Runtime/Client.h"
 #include "minic/Runtime/Executable.h"
+#include "minic/Target/TargetInfo.h"
 
 #include <gtest/gtest.h>
 
@@ -238,14 +241,43 @@ TEST(DriverTest, OptionsReachTheCompiler) {
   EXPECT_EQ(unknown.errors()[0].message, "no dim of the file is called Q");
 }
 
+class FakeGpu : public FakeDevice {
+public:
+  explicit FakeGpu(int capability) : capability(capability) {}
+  int computeCapability() const override { return capability; }
+
+private:
+  int capability;
+};
+
 TEST(DriverTest, CodeIsForTheDevice) {
   auto cpu = openDevice("cpu");
   ASSERT_TRUE(cpu);
   auto interpreted = compile(linearRelu(), {}, cpu->get());
   ASSERT_TRUE(interpreted);
   EXPECT_EQ((*interpreted)->kernels[0].ptx, "");
+
+  FakeGpu ampere(86), old(35);
+  auto fit = compile(linearRelu(), {}, &ampere);
+  ASSERT_TRUE(fit) << renderDiagnostics(fit.errors(), nullptr);
+  EXPECT_EQ((*fit)->target, "sm_80"); // The newest target that 8.6 runs.
+  EXPECT_NE((*fit)->kernels[0].ptx.find(".target sm_80"), std::string::npos);
+
+  // What is stated wins, as the artifact may be for another machine.
+  auto stated = compile(linearRelu(), {.target = "sm_89"}, &ampere);
+  ASSERT_TRUE(stated);
+  EXPECT_EQ((*stated)->target, "sm_89");
+  auto text = compile(SourceBuffer("t.ir", "module target = sm_120\n" + linearRelu().text()), {}, &ampere);
+  ASSERT_TRUE(text) << renderDiagnostics(text.errors(), nullptr);
+  EXPECT_EQ((*text)->target, "sm_120");
+
+  auto refused = compile(linearRelu(), {}, &old);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors()[0].message, "fake has compute capability 3.5, older than any target");
+
   auto general = compile(linearRelu());
   ASSERT_TRUE(general);
+  EXPECT_EQ((*general)->target, defaultTarget);
   EXPECT_NE((*general)->kernels[0].ptx, "");
 }
 
