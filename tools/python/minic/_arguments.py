@@ -104,7 +104,7 @@ class Arguments:
         if numpy is not None and isinstance(tensor, numpy.ndarray):
             dtype = _types.from_numpy_dtype(tensor.dtype, self.specs[i].dtype)
             if self.what == "input":
-                tensor = numpy.ascontiguousarray(tensor)
+                tensor = numpy.asarray(tensor, order="C")  # ascontiguousarray makes scalars into vectors.
                 self._lent.append(tensor)
             strides = tuple(step // dtype.size for step in tensor.strides)
             return tensor.ctypes.data, (Tensor, dtype.name, tensor.shape, strides, _UNSTATED, 0)

@@ -48,8 +48,7 @@ class _WeightList:
             return _library.Weight(encode(name), encode(value), None)
         spec = by_name.get(name) or _types.TensorSpec(name, "", ())  # The library says that there is no such input.
         arguments = Arguments([spec], "weight", None)
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(value, torch.Tensor):
+        if _is_torch(value):
             value = value.detach().cpu().contiguous()
         elif isinstance(value, Tensor):
             value = value.numpy()
@@ -176,8 +175,8 @@ class Executable(Handle):
         first = inputs[0] if inputs else None
         wanted = [(shape, _types.by_name[spec.dtype]) for shape, spec in zip(shapes, self.results)]
         library = "minic" if first is None or isinstance(first, Tensor) else _dlpack.module_of(first)
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(first, torch.Tensor):
+        if _is_torch(first):
+            torch = sys.modules["torch"]
             empty, device = torch.empty, first.device
             return [empty(shape, dtype=getattr(torch, dtype.torch), device=device) for shape, dtype in wanted], None
         if library == "numpy":
@@ -190,7 +189,7 @@ class Executable(Handle):
     def _enqueue(self, frame: _Frame, handle: int, stream: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         given, into = frame.inputs, frame.results
         if HOST not in given.places and HOST not in into.places:
-            if self.device.kind == _dlpack.CUDA:
+            if self.device.kind == _dlpack.CUDA and not (stream is None and inputs and _is_torch(inputs[0])):
                 _order_torch(handle, self.device.ordinal, inputs, results)
             on = self.order(stream, handle)
             check(lib.minic_executable_run(self, on, given.address, given.count, into.address, into.count))
@@ -221,11 +220,15 @@ class CapturedRun(Handle):
         check(lib.minic_captured_run_launch(self, executable.order(stream, executable.stream_of(stream, self._tensors))))
 
 
+def _is_torch(tensor: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
 def _current_stream(tensor: Any, ordinal: int) -> int:
     """The CUstream that the library of a tensor works on at the moment."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(tensor, torch.Tensor):
-        return _torch_stream(torch, ordinal) if tensor.is_cuda else 0
+    if _is_torch(tensor):
+        return _torch_stream(sys.modules["torch"], ordinal) if tensor.is_cuda else 0
     if _dlpack.module_of(tensor) == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
     return tensor.stream.cuda_stream if isinstance(tensor, Tensor) else 0
@@ -238,10 +241,8 @@ def _torch_stream(torch: Any, ordinal: int) -> int:
 
 def _order_torch(handle: int, ordinal: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
     """Where a run is not on torch's current stream: puts it after what torch has enqueued, and keeps memory until it is done."""
+    tensors = [tensor for tensor in (*inputs, *results) if _is_torch(tensor) and tensor.is_cuda]
     torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    tensors = [tensor for tensor in (*inputs, *results) if isinstance(tensor, torch.Tensor) and tensor.is_cuda]
     if not tensors or _torch_stream(torch, ordinal) == handle:
         return
     current = torch.cuda.current_stream(ordinal)

@@ -55,7 +55,7 @@ class Tensor:
         if dtype and element.name != dtype:
             raise TypeError(f"an array of {array.dtype} has no elements of type {dtype}")
         tensor = cls(array.shape, element.name, device, stream=stream)
-        dense = numpy.ascontiguousarray(array)
+        dense = numpy.asarray(array, order="C")
         check(lib.minic_buffer_write(tensor._buffer, dense.ctypes.data, dense.nbytes))
         return tensor
 
