@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a wheel of the package and a self-contained libminic.so, with the standard library alone.
 
-    build_wheel.py --library build/bundle/lib/libminic.so [--output DIR] [--platform TAG]
+    build_wheel.py --library build/bundle/lib/libminic.so [--output DIR] [--platform TAG] [--licenses DIR]
 
 It is the build backend of pyproject.toml too: `MINIC_LIBRARY=.../libminic.so pip wheel tools/python`."""
 
@@ -14,6 +14,7 @@ import pathlib
 import re
 import sys
 import zipfile
+from typing import List, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent
 PLATFORM = "manylinux_2_36_x86_64"  # The glibc that releases are built on.
@@ -21,7 +22,7 @@ PLATFORM = "manylinux_2_36_x86_64"  # The glibc that releases are built on.
 
 def project_value(key: str) -> str:
     """A text of pyproject.toml; Python 3.9 has no reader for it."""
-    return re.search(rf'^{key} = "(.*)"$', (HERE / "pyproject.toml").read_text(), re.M).group(1)
+    return re.findall(rf'^{key} = "(.*)"$', (HERE / "pyproject.toml").read_text(), re.M)[0]
 
 
 def library_version(library: pathlib.Path) -> str:
@@ -33,7 +34,7 @@ def library_version(library: pathlib.Path) -> str:
 class Wheel:
     def __init__(self, path: pathlib.Path) -> None:
         self.archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
-        self.records = []
+        self.records: List[str] = []
 
     def add(self, name: str, data: bytes, mode: int = 0o644) -> None:
         # The same input gives the same bytes.
@@ -49,8 +50,8 @@ class Wheel:
         self.archive.close()
 
 
-def make_wheel(library: pathlib.Path, output: pathlib.Path, platform: str) -> str:
-    """The name of the wheel in `output`."""
+def make_wheel(library: pathlib.Path, output: pathlib.Path, platform: str, licenses: Optional[pathlib.Path] = None) -> str:
+    """The name of the wheel in `output`. `licenses`: files about what is inside the library."""
     data = library.read_bytes()
     if platform.startswith("manylinux") and b"\0libLLVM" in data:
         sys.exit(f"{library} needs LLVM where it runs: build it with -DMINIC_STATIC_LLVM=ON, or give --platform linux_x86_64")
@@ -66,6 +67,8 @@ def make_wheel(library: pathlib.Path, output: pathlib.Path, platform: str) -> st
     licence = HERE.parent.parent / "LICENSE"
     if licence.exists():
         wheel.add(f"{info_dir}/LICENSE", licence.read_bytes())
+    for path in sorted(licenses.iterdir()) if licenses else []:
+        wheel.add(f"{info_dir}/licenses/{path.name}", path.read_bytes())
     metadata = {
         "Metadata-Version": "2.1",
         "Name": "minic",
@@ -94,8 +97,9 @@ def main() -> None:
     parser.add_argument("--library", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path.cwd())
     parser.add_argument("--platform", default=PLATFORM)
+    parser.add_argument("--licenses", type=pathlib.Path)
     flags = parser.parse_args()
-    print(flags.output / make_wheel(flags.library, flags.output, flags.platform))
+    print(flags.output / make_wheel(flags.library, flags.output, flags.platform, flags.licenses))
 
 
 if __name__ == "__main__":

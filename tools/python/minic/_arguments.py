@@ -44,8 +44,9 @@ class Arguments:
                 f"error: expected {self.count} {self.what}s ({names}), given {len(tensors)} [{code}]",
                 kind="data",
             )
-        torch = sys.modules.get("torch")
+        torch: Any = sys.modules.get("torch")
         is_torch = getattr(torch, "Tensor", ())
+        key: Tuple[Any, ...]
         changed = False
         for i, tensor in enumerate(tensors):
             if type(tensor) is Tensor:
@@ -114,9 +115,9 @@ class Arguments:
                 if self.what == "result":
                     raise TypeError(f"{self.name(i)} is a {type(tensor).__name__}: the interpreter writes tensors of minic, NumPy and torch")
                 # Its library gets the results from tensors of minic, so this becomes one too.
-                lent = Tensor._copy_of(lent, self._device, stream)
-                self._lent.append(lent)
-                return lent.data_ptr, lent._key
+                copy = Tensor._copy_of(lent, self._device, stream)
+                self._lent.append(copy)
+                return copy.data_ptr, copy._key
             self._lent.append(lent)
             kind = _UNSTATED if lent.kind == _dlpack.CPU and self._takes_host else lent.kind
             return lent.memory, (Tensor, lent.dtype.name, lent.shape, lent.strides, kind, lent.ordinal)

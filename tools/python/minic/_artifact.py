@@ -112,7 +112,7 @@ def _request(
         name = os.fspath(source)
         with open(source, "rb") as file:
             text = file.read()
-    values = (_library.Dim * len(dims or ()))(*((encode(key), int(size)) for key, size in (dims or {}).items()))
+    values = (_library.Dim * len(dims or ()))(*(_library.Dim(encode(key), int(size)) for key, size in (dims or {}).items()))
     options = _library.CompileOptions(
         name=encode(name),
         target=encode(target),

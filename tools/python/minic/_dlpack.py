@@ -113,14 +113,14 @@ def _drop_capsule(capsule: int) -> None:
             _DELETER(form.from_address(managed).deleter)(managed)
 
 
-def capsule(managed: int, versioned: bool) -> Any:
+def capsule(managed: c_void_p, versioned: bool) -> Any:
     """A capsule for what minic_buffer_dlpack gave."""
     name = b"dltensor_versioned" if versioned else b"dltensor"
     try:
         return _new(managed, name, ctypes.cast(_drop_capsule, c_void_p))
     except BaseException:
         form = _ManagedVersioned if versioned else _Managed
-        _DELETER(form.from_address(managed).deleter)(managed)
+        _DELETER(form.from_address(managed.value or 0).deleter)(managed)
         raise
 
 

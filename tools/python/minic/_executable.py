@@ -172,7 +172,7 @@ class Executable(Handle):
 
     def _make_results(self, shapes: List[Tuple[int, ...]], inputs: Sequence[Any], stream: int) -> Tuple[List[Any], Optional[str]]:
         """Tensors for the results, and the library that they go to when they are done, if they are not of it already."""
-        first = inputs[0] if inputs else None
+        first: Any = inputs[0] if inputs else None
         wanted = [(shape, _types.by_name[spec.dtype]) for shape, spec in zip(shapes, self.results)]
         library = "minic" if first is None or isinstance(first, Tensor) else _dlpack.module_of(first)
         if _is_torch(first):
@@ -242,7 +242,7 @@ def _torch_stream(torch: Any, ordinal: int) -> int:
 def _order_torch(handle: int, ordinal: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
     """Where a run is not on torch's current stream: puts it after what torch has enqueued, and keeps memory until it is done."""
     tensors = [tensor for tensor in (*inputs, *results) if _is_torch(tensor) and tensor.is_cuda]
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     if not tensors or _torch_stream(torch, ordinal) == handle:
         return
     current = torch.cuda.current_stream(ordinal)

@@ -32,7 +32,7 @@ class Tensor:
         element = _dtype(dtype)
         check(lib.minic_buffer_create(self.stream, element.number, len(dims), (c_int64 * len(dims))(*dims), byref(handle)))
         self._buffer: Optional[_Buffer] = _Buffer(handle, lib.minic_buffer_destroy)
-        self._lender = None
+        self._lender: Optional[Tuple[_dlpack.Borrowed, Any]] = None
         described = _library.Tensor()
         check(lib.minic_buffer_tensor(self._buffer, byref(described)))
         self._set(described.memory, element.name, dims, None)
@@ -41,7 +41,7 @@ class Tensor:
         self.data_ptr = memory
         """A CUDA device pointer; of the interpreter, a number that only it understands."""
         self.dtype, self.shape, self.strides = dtype, shape, strides
-        self._key = (Tensor, dtype, shape, strides, self.device.kind, self.device.ordinal)
+        self._key: Tuple[Any, ...] = (Tensor, dtype, shape, strides, self.device.kind, self.device.ordinal)
 
     @classmethod
     def from_numpy(
@@ -149,7 +149,7 @@ class Tensor:
         versioned = max_version is not None and max_version[0] >= 1
         managed = c_void_p()
         check(lib.minic_buffer_dlpack(self._buffer, versioned, byref(managed)))
-        return _dlpack.capsule(managed.value, versioned)
+        return _dlpack.capsule(managed, versioned)
 
 
 def _dtype(name: str) -> _types.DType:
