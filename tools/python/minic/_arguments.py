@@ -19,7 +19,8 @@ _UNSTATED = 0  # Kind of device; of a tensor in host memory that the library cop
 class Arguments:
     """Descriptions of the inputs or results of a call. One call uses it at a time."""
 
-    __slots__ = ("specs", "what", "address", "count", "places", "_device", "_takes_host", "_array", "_elements", "_keys", "_numbers", "_lent")
+    __slots__ = ("specs", "what", "address", "count", "places")
+    __slots__ += ("_device", "_takes_host", "_array", "_elements", "_keys", "_numbers", "_lent")
 
     def __init__(self, specs: Sequence[_types.TensorSpec], what: str, device: Optional[Device]) -> None:
         """`what`: "input", "result" or "weight"; `device`: of the executable, None for weights, which are in host memory."""
@@ -113,7 +114,8 @@ class Arguments:
             lent = _dlpack.Borrowed(tensor, stream)
             if lent.kind == _dlpack.CPU and self._device is not None and self._takes_host:
                 if self.what == "result":
-                    raise TypeError(f"{self.name(i)} is a {type(tensor).__name__}: the interpreter writes tensors of minic, NumPy and torch")
+                    kind_of_tensor = type(tensor).__name__
+                    raise TypeError(f"{self.name(i)} is a {kind_of_tensor}: the interpreter writes tensors of minic, NumPy and torch")
                 # Its library gets the results from tensors of minic, so this becomes one too.
                 copy = Tensor._copy_of(lent, self._device, stream)
                 self._lent.append(copy)

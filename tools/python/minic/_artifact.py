@@ -44,8 +44,8 @@ class Artifact(Handle):
         check(lib.minic_artifact_save(self, encode(path)))
 
     def load(self, device: Union[str, Device] = "auto", *, weights: Weights = None) -> Executable:
-        """The graph on a device. `weights` binds inputs once and for all: a .safetensors file with tensors of their names, or a mapping
-        from names to tensors in host memory, .npy files or .safetensors files."""
+        """The graph on a device. `weights` binds inputs once and for all: a .safetensors file with tensors of their names, or a
+        mapping from names to tensors in host memory, .npy files or .safetensors files."""
         return Executable(self, open_device(device), weights, self.inputs)
 
 
@@ -69,8 +69,8 @@ def compile(
     """Compiles a graph: IR text, or the path of a file.
 
     `target`: "sm_90a"; None: the text's own, else that of `device`, else "sm_90a". Without `device` no driver is opened.
-    `numerics`: "exact", "default" or "fast". `mode`: "fused", or "eager" (one kernel for each op). `dims`: sizes that are fixed now.
-    `graph`: which one, where the text has several. A MinicError shows the place in the text."""
+    `numerics`: "exact", "default" or "fast". `mode`: "fused", or "eager" (one kernel for each op). `dims`: sizes that are
+    fixed now. `graph`: which one, where the text has several. A MinicError shows the place in the text."""
     text, options = _request(source, target, device, numerics, mode, dims, graph)
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))

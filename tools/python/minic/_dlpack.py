@@ -63,7 +63,7 @@ class Borrowed:
     __slots__ = ("memory", "dtype", "shape", "strides", "kind", "ordinal", "_managed", "_deleter")
 
     def __init__(self, producer: Any, stream: Optional[int]) -> None:
-        """`stream`: the CUDA stream (a CUstream; 0 is the default one) that will use it; the producer orders its work before that."""
+        """`stream`: the CUstream that will use it (0: CUDA's default stream); the producer orders its work before that."""
         self._deleter = None
         kind, ordinal = producer.__dlpack_device__()
         self.kind, self.ordinal = (CPU if kind in _HOST_KINDS else CUDA if kind == 13 else int(kind)), int(ordinal)

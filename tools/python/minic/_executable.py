@@ -89,8 +89,8 @@ class Executable(Handle):
     def __call__(self, *inputs: Any, stream: Any = None) -> Any:
         """The result, or a tuple of them, as tensors of the first input's library.
 
-        On a GPU it is only enqueued on `stream`: a number, a stream of minic, torch or cupy, or None: torch's or cupy's current stream
-        for their tensors, else CUDA's default stream. NumPy arrays are copied to the device and back, which waits."""
+        On a GPU it is only enqueued on `stream`: a number, a stream of minic, torch or cupy, or None: torch's or cupy's current
+        stream for their tensors, else CUDA's default stream. NumPy arrays are copied to the device and back, which waits."""
         frame = self._take_frame()
         try:
             handle = self.stream_of(stream, inputs)
@@ -127,10 +127,8 @@ class Executable(Handle):
             frame.results.fill(results, 0)
             if HOST in frame.inputs.places + frame.results.places:
                 raise TypeError("a run is captured on tensors of the device: make them minic tensors")
-            handle, into = c_void_p(), frame.results
-            check(
-                lib.minic_executable_capture(self, frame.inputs.address, frame.inputs.count, into.address, into.count, byref(handle))
-            )
+            handle, given, into = c_void_p(), frame.inputs, frame.results
+            check(lib.minic_executable_capture(self, given.address, given.count, into.address, into.count, byref(handle)))
         finally:
             self._give_frame(frame)
         return CapturedRun(handle, self, (*inputs, *results))
@@ -184,7 +182,8 @@ class Executable(Handle):
 
             return [numpy.empty(shape, _types.numpy_dtype(dtype)) for shape, dtype in wanted], None
         on = self.device.borrow(stream)
-        return [Tensor(shape, dtype.name, self.device, stream=on) for shape, dtype in wanted], library if library != "minic" else None
+        tensors = [Tensor(shape, dtype.name, self.device, stream=on) for shape, dtype in wanted]
+        return tensors, library if library != "minic" else None
 
     def _enqueue(self, frame: _Frame, handle: int, stream: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         given, into = frame.inputs, frame.results

@@ -61,7 +61,7 @@ class Tensor:
 
     @classmethod
     def from_dlpack(cls, producer: Any, *, device: Union[str, Device, None] = None, stream: Any = None) -> "Tensor":
-        """CUDA memory of another library, borrowed and ordered before `stream`; or a copy of its host memory on `device` ("cpu")."""
+        """CUDA memory of another library, borrowed, for use on `stream`; or a copy of its host memory on `device` ("cpu")."""
         handle = stream_handle(stream or 0)
         borrowed = _dlpack.Borrowed(producer, handle)
         if borrowed.kind == _dlpack.CPU:
@@ -136,7 +136,7 @@ class Tensor:
         dl_device: Optional[Tuple[int, int]] = None,
         copy: Optional[bool] = None,
     ) -> Any:
-        """For a consumer that works on CUDA stream `stream`. The interpreter's memory is no host memory, so of it this is a copy."""
+        """For a consumer that works on `stream`. The interpreter's memory is no host memory, so of it this is a copy."""
         if self._lender is not None:
             return self._lender[1].__dlpack__(stream=stream)
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
