@@ -114,8 +114,8 @@ class Arguments:
             lent = _dlpack.Borrowed(tensor, stream)
             if lent.kind == _dlpack.CPU and self._device is not None and self._takes_host:
                 if self.what == "result":
-                    kind_of_tensor = type(tensor).__name__
-                    raise TypeError(f"{self.name(i)} is a {kind_of_tensor}: the interpreter writes tensors of minic, NumPy and torch")
+                    given = type(tensor).__name__
+                    raise TypeError(f"{self.name(i)} is a {given}: the interpreter writes tensors of minic, NumPy and torch")
                 # Its library gets the results from tensors of minic, so this becomes one too.
                 copy = Tensor._copy_of(lent, self._device, stream)
                 self._lent.append(copy)
