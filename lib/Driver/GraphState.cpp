@@ -191,14 +191,8 @@ Value *GraphState::make(OpKind kind, std::span<Value *const> operands, std::vect
   return check(op, at) ? op->result() : nullptr;
 }
 
-/// An integer is a float where the type is one; a float is no integer, not even 2.0.
-static Attribute asElement(const Attribute &number, DType dtype) {
-  const int64_t *integer = number.asInt();
-  return integer && isFloat(dtype) ? Attribute(double(*integer)) : number;
-}
-
 Value *GraphState::constant(Type type, Attribute number, std::source_location at) {
-  return make(OpKind::Constant, {}, {{"value", asElement(number, type.dtype())}}, at, std::nullopt, type);
+  return make(OpKind::Constant, {}, {{"value", std::move(number)}}, at, std::nullopt, type);
 }
 
 Value *GraphState::broadcast(Value *value, std::vector<DimExpr> shape, std::optional<std::vector<int64_t>> dims,
@@ -268,7 +262,7 @@ std::vector<Tensor> GraphState::reduce(const Call &call, const Axes &axes, const
           call.at);
       return results;
     }
-    init.push_back(asElement(numberOf(identities[i]), types[std::min(i, types.size() - 1)].dtype()));
+    init.push_back(numberOf(identities[i]));
   }
   Operation *op = link(OpKind::Reduce, call.values, types,
                        {{"axes", Attribute::ints(normalized(axes, types[0]))}, {"init", Attribute(std::move(init))}}, call.at);

@@ -11,7 +11,6 @@ import argparse
 import ctypes as C
 import json
 import pathlib
-import random
 import statistics
 import subprocess
 import sys
@@ -20,14 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import driver
+import measure
+
 BF16 = torch.bfloat16
-cuda = C.CDLL("libcuda.so.1")
-
-
-def call(name, *arguments):
-    result = getattr(cuda, name)(*arguments)
-    if result:
-        raise RuntimeError(f"{name}: CUDA error {result}")
 
 
 def tensor_map(tensor, box):
@@ -39,8 +34,9 @@ def tensor_map(tensor, box):
     memory = (C.c_ubyte * 192)()
     address = (C.addressof(memory) + 63) // 64 * 64
     n = len(sizes)
-    call("cuTensorMapEncodeTiled", C.c_void_p(address), 9, C.c_uint32(n), C.c_void_p(tensor.data_ptr()), (C.c_uint64 * n)(*sizes),
-         (C.c_uint64 * (n - 1))(*strides), (C.c_uint32 * n)(*boxes), (C.c_uint32 * n)(*[1] * n), 0, 3, 2, 0)
+    driver.call("cuTensorMapEncodeTiled", C.c_void_p(address), 9, C.c_uint32(n), C.c_void_p(tensor.data_ptr()),
+                (C.c_uint64 * n)(*sizes), (C.c_uint64 * (n - 1))(*strides), (C.c_uint32 * n)(*boxes), (C.c_uint32 * n)(*[1] * n),
+                0, 3, 2, 0)
     return memory, address
 
 
@@ -49,12 +45,7 @@ class Kernel:
 
     def __init__(self, minic, path, name, threads, shared_bytes):
         ptx = subprocess.run([minic, "compile", str(path), "--emit=ptx"], check=True, capture_output=True).stdout
-        module, self.function = C.c_void_p(), C.c_void_p()
-        call("cuModuleLoadData", C.byref(module), ptx + b"\0")
-        call("cuModuleGetFunction", C.byref(self.function), module, name.encode())
-        if shared_bytes:
-            call("cuFuncSetAttribute", self.function, 8, shared_bytes)
-        self.threads, self.shared_bytes = threads, shared_bytes
+        self.function, self.threads = driver.Function(ptx, name, shared_bytes), threads
 
     def launcher(self, grid, *parameters):
         values = []
@@ -64,12 +55,9 @@ class Kernel:
             else:
                 value = C.c_void_p(parameter.data_ptr()) if torch.is_tensor(parameter) else C.c_int32(parameter)
                 values.append((value, C.addressof(value)))
-        arguments = (C.c_void_p * len(values))(*[address for _, address in values])
-        stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-        def launch(keep=(values, parameters)):
-            call("cuLaunchKernel", self.function, grid, 1, 1, self.threads, 1, 1, self.shared_bytes, stream, arguments, None)
-
+        stream = torch.cuda.current_stream().cuda_stream
+        launch = self.function.launcher(grid, self.threads, [address for _, address in values], stream)
+        launch.keep = values, parameters
         return launch
 
 
@@ -77,7 +65,7 @@ def check(launch, output, reference, tolerance):
     """The relative error (Frobenius norm) of the output; fails if it is large or if 20 runs do not agree bit for bit."""
     first = None
     for _ in range(20):
-        output.fill_(float("nan"))
+        measure.poison(output)
         launch()
         torch.cuda.synchronize()
         first = output.clone() if first is None else first
@@ -90,22 +78,12 @@ def check(launch, output, reference, tolerance):
 
 
 def medians_us(candidates, rounds=12, repeats=10):
-    times = {name: [] for name in candidates}
+    def timer(run):
+        return lambda _: measure.event_median(run, repeats) * 1e3
+
     for run in candidates.values():
-        for _ in range(3):
-            run()
-    for _ in range(rounds):
-        for name in random.sample(list(candidates), len(candidates)):
-            run, events = candidates[name], []
-            run()
-            for _ in range(repeats):
-                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                begin.record()
-                run()
-                end.record()
-                events.append((begin, end))
-            torch.cuda.synchronize()
-            times[name].append(statistics.median(begin.elapsed_time(end) * 1e3 for begin, end in events))
+        run()
+    times = measure.interleaved({name: timer(run) for name, run in candidates.items()}, rounds)
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -24,6 +24,7 @@ void addCompile(CLI::App &app, Action &chosen);
 void addRun(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
 void addCost(CLI::App &app, Action &chosen);
+void addBench(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);

@@ -1,5 +1,7 @@
 // minic compare: a graph run eagerly (one kernel per op) against fused, and both against the f64 oracle.
+#include "Difference.h"
 #include "Execution.h"
+#include "Measure.h"
 #include "Model.h"
 
 #include "minic/Artifact/RunPlan.h"
@@ -17,72 +19,8 @@ namespace minic::cli {
 namespace {
 
 struct Flags : ExecutionFlags {
-  double rtol = -1, atol = -1;
+  ToleranceFlags tolerance;
 };
-
-/// `|value - reference| <= rtol * |reference| + atol * largest |reference|`. Equal infinities and two NaNs agree.
-struct Tolerance {
-  double rtol, atol;
-};
-
-Tolerance defaultTolerance(DType dtype) {
-  switch (dtype) {
-  case DType::F64:
-    return {1e-10, 1e-12};
-  case DType::F32:
-    return {1e-5, 2e-6};
-  case DType::F16:
-    return {1e-2, 1e-3};
-  case DType::BF16:
-    return {5e-2, 1e-2};
-  default:
-    return {0, 0};
-  }
-}
-
-/// How two lists of results differ.
-struct Difference {
-  double largest = 0; ///< Absolute; infinite where a NaN or infinity has no equal.
-  std::string firstBad;
-  bool sameBits = true;
-};
-
-std::string elementName(const HostTensor &tensor, int64_t position) {
-  std::string text;
-  for (size_t axis = tensor.shape().size(); axis-- > 0;) {
-    text = std::to_string(position % tensor.shape()[axis]) + (text.empty() ? "" : ", ") + text;
-    position /= tensor.shape()[axis];
-  }
-  return "[" + text + "]";
-}
-
-Difference differ(const std::vector<HostTensor> &values, const std::vector<HostTensor> &references, const Signature &signature,
-                  const Flags &flags, std::string_view what, std::string_view yardstick) {
-  Difference difference;
-  for (size_t r = 0; r < values.size(); ++r) {
-    const HostTensor &value = values[r], &reference = references[r];
-    Tolerance tolerance = defaultTolerance(value.dtype());
-    double scale = 0;
-    for (int64_t i = 0; i < reference.numElements(); ++i)
-      if (double magnitude = std::fabs(reference.get(i)); std::isfinite(magnitude))
-        scale = std::max(scale, magnitude);
-    double rtol = flags.rtol >= 0 ? flags.rtol : tolerance.rtol, atol = flags.atol >= 0 ? flags.atol : tolerance.atol * scale;
-    difference.sameBits &= value.bytes().size() == reference.bytes().size() &&
-                           std::equal(value.bytes().begin(), value.bytes().end(), reference.bytes().begin());
-    for (int64_t i = 0; i < reference.numElements(); ++i) {
-      double a = value.get(i), b = reference.get(i);
-      if (a == b || (std::isnan(a) && std::isnan(b)))
-        continue;
-      double error = std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) : INFINITY;
-      difference.largest = std::max(difference.largest, error);
-      if (difference.firstBad.empty() && !(error <= rtol * std::fabs(b) + atol))
-        difference.firstBad = "output '" + signature.results[r] + "' " + elementName(value, i) + ": " + std::string(what) +
-                              " gives " + floatText(a, value.dtype()) + ", " + std::string(yardstick) + " " +
-                              floatText(b, value.dtype());
-    }
-  }
-  return difference;
-}
 
 /// One way of running the graph.
 struct Side {
@@ -92,54 +30,6 @@ struct Side {
   double milliseconds = 0;
   Difference error; ///< Against the oracle.
 };
-
-/// The median of 50 runs, one after the other without waiting, each between two events.
-Expected<double> timeOnGpu(const Executable &executable, std::span<const HostTensor> inputs) {
-  constexpr int repeats = 50;
-  auto stream = Stream::create(executable.device());
-  if (!stream)
-    return stream.takeErrors();
-  std::vector<Buffer> buffers;
-  std::vector<TensorView> views, results;
-  for (const HostTensor &input : inputs) {
-    auto buffer = Buffer::upload(*stream, input);
-    if (!buffer)
-      return buffer.takeErrors();
-    buffers.push_back(std::move(*buffer));
-  }
-  for (const Buffer &buffer : buffers)
-    views.push_back(buffer.view());
-  auto first = executable.run(*stream, views); // Warm, and its results are where the others write.
-  if (!first)
-    return first.takeErrors();
-  for (const Buffer &buffer : *first)
-    results.push_back(buffer.view());
-  std::vector<std::shared_ptr<Event>> events;
-  for (int i = 0; i <= repeats; ++i) {
-    auto event = Event::create(executable.device());
-    if (!event)
-      return event.takeErrors();
-    events.push_back(std::move(*event));
-  }
-  for (int i = 0; i <= repeats; ++i) {
-    if (i > 0)
-      if (auto done = executable.run(**stream, views, results); !done)
-        return done.takeErrors();
-    if (auto done = events[size_t(i)]->record(**stream); !done)
-      return done.takeErrors();
-  }
-  if (auto done = (*stream)->synchronize(); !done)
-    return done.takeErrors();
-  std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) {
-    auto time = events[size_t(i) + 1]->msSince(*events[size_t(i)]);
-    if (!time)
-      return time.takeErrors();
-    times.push_back(*time);
-  }
-  std::ranges::nth_element(times, times.begin() + repeats / 2);
-  return times[repeats / 2];
-}
 
 Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options, const OpenedDevice &opened,
                        const std::vector<HostTensor> &inputs, bool poison) {
@@ -170,7 +60,10 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
   for (const PlanStep &step : (*artifact)->plan.steps)
     side.launches += step.kind == PlanStep::Kind::Launch;
   if (opened.gpu) {
-    auto milliseconds = timeOnGpu(**executable, inputs);
+    auto subject = Subject::create("", *executable, inputs);
+    if (!subject)
+      return subject.takeErrors();
+    auto milliseconds = measureOnce(*subject, How::Warm);
     if (!milliseconds)
       return milliseconds.takeErrors();
     side.milliseconds = *milliseconds;
@@ -185,12 +78,6 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
 }
 
 //===- The table -===//
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
 
 struct Report {
   std::string graph, device;
@@ -246,7 +133,7 @@ struct Report {
     nlohmann::json json = {{"launches", side.launches},
                            {"modelled_bytes", side.modelled},
                            {"milliseconds", side.milliseconds},
-                           {"max_error", finite(side.error.largest)},
+                           {"max_error", errorJson(side.error.largest)},
                            {"peak_bytes", side.peak}};
     json[flops ? "tflops" : "gbps"] = rate(side);
     if (!onGpu) {
@@ -255,7 +142,6 @@ struct Report {
     }
     return json;
   }
-  static nlohmann::json finite(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json("inf"); }
   std::string json() const {
     return nlohmann::json{{"graph", graph},
                           {"device", device},
@@ -265,7 +151,7 @@ struct Report {
                           {"eager", sideJson(eager)},
                           {"fused", sideJson(fused)},
                           {"same_bits", between.sameBits},
-                          {"max_difference", finite(between.largest)}}
+                          {"max_difference", errorJson(between.largest)}}
                .dump() +
            "\n";
   }
@@ -325,9 +211,9 @@ int compare(const Flags &flags) {
   for (const std::vector<HostTensor> *tensors : {&*inputs, &report.fused.results})
     for (const HostTensor &tensor : *tensors)
       report.usefulBytes += int64_t(tensor.bytes().size());
-  report.eager.error = differ(report.eager.results, *oracle, signature, flags, "eager", "the f64 oracle");
-  report.fused.error = differ(report.fused.results, *oracle, signature, flags, "fused", "the f64 oracle");
-  report.between = differ(report.fused.results, report.eager.results, signature, flags, "fused", "eager");
+  report.eager.error = differ(report.eager.results, *oracle, signature.results, flags.tolerance, "eager", "the f64 oracle");
+  report.fused.error = differ(report.fused.results, *oracle, signature.results, flags.tolerance, "fused", "the f64 oracle");
+  report.between = differ(report.fused.results, report.eager.results, signature.results, flags.tolerance, "fused", "eager");
 
   if (auto written = writeOutput({}, flags.json ? report.json() : report.text()); !written)
     return messages.fail(written.errors());
@@ -344,10 +230,7 @@ void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
   addExecutionFlags(*command, *flags, WithGraph | WithJson);
-  command->add_option("--rtol", flags->rtol,
-                      "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2)");
-  command->add_option("--atol", flags->atol,
-                      "absolute tolerance (default: f64 1e-12, f32 2e-6, f16 1e-3, bf16 1e-2, times the largest element)");
+  addToleranceFlags(*command, flags->tolerance);
   command->callback([flags, &chosen] { chosen = [flags] { return compare(*flags); }; });
 }
 

@@ -61,6 +61,7 @@ static int run(int argc, char **argv) {
   addCompile(app, chosen);
   addRun(app, chosen);
   addCompare(app, chosen);
+  addBench(app, chosen);
   addCost(app, chosen);
   addOpt(app, chosen);
   addInspect(app, chosen);

@@ -133,6 +133,10 @@ TEST(GraphTest, NumbersBecomeConstants) {
                                                                   "  %1 = compare lt %i, %0 : tensor<Nxi1>\n"
                                                                   "  %2 = constant -7 : tensor<Nxi32>\n"
                                                                   "  %3 = select %1, %i, %2 : tensor<Nxi32>\n");
+  Inputs choice;
+  EXPECT_EQ(choice.ops(select(true, choice.y, 0)), "  %0 = constant true : tensor<Nxi1>\n"
+                                                   "  %1 = constant 0.0 : tensor<Nxf32>\n"
+                                                   "  %2 = select %0, %y, %1 : tensor<Nxf32>\n");
   Inputs truth;
   EXPECT_EQ(truth.ops(truth.c ^ true), "  %0 = constant true : tensor<MxNxi1>\n  %1 = xor %c, %0 : tensor<MxNxi1>\n");
 }

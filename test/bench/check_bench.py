@@ -1,0 +1,426 @@
+"""check_bench.py MINIC: what tools/bench does without a GPU. Graphs on the interpreter against Python's own arithmetic, tables and
+plots of measurements that are made up, the plan of a run, and how a run shares its time."""
+
+import json
+import math
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ET
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+import budget  # noqa: E402
+import cases  # noqa: E402
+import coldstart  # noqa: E402
+import graphs  # noqa: E402
+import jax_peers  # noqa: E402
+import report  # noqa: E402
+import svg  # noqa: E402
+from cases import COPY, EAGER, FUSED, Case  # noqa: E402
+
+MINIC = ""
+
+
+def output_of(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def flat(value):
+    return [number for part in value for number in flat(part)] if isinstance(value, list) else [value]
+
+
+def nested(values, sizes):
+    if len(sizes) == 1:
+        return values
+    step = len(values) // sizes[0]
+    return [nested(values[i * step : (i + 1) * step], sizes[1:]) for i in range(sizes[0])]
+
+
+def softmax_row(row):
+    exps = [math.exp(value - max(row)) for value in row]
+    return [e / sum(exps) for e in exps]
+
+
+def norm_row(row, gamma, beta, centered):
+    mean = sum(row) / len(row) if centered else 0.0
+    scale = 1 / math.sqrt(sum((x - mean) ** 2 for x in row) / len(row) + 1e-5)
+    return [(x - mean) * scale * g + b for x, g, b in zip(row, gamma, beta)]
+
+
+def head(q, k, v, mask):
+    scores = [[sum(x * y for x, y in zip(a, b)) / math.sqrt(len(a)) + m for b, m in zip(k, row)] for a, row in zip(q, mask)]
+    return [[sum(p * x for p, x in zip(softmax_row(row), column)) for column in zip(*v)] for row in scores]
+
+
+def expected(case, t):
+    """The work in f64 by Python alone."""
+    if case.work == "softmax":
+        return [softmax_row(row) for row in t["x"]]
+    if case.work == "linear":
+        return [
+            [max(0.0, sum(a * b for a, b in zip(row, column)) + bias) for column, bias in zip(zip(*t["w"]), t["b"])]
+            for row in t["x"]
+        ]
+    if case.work == "layernorm":
+        return [norm_row(row, t["gamma"], t["beta"], True) for row in t["x"]]
+    if case.work == "rmsnorm":
+        return [norm_row(row, t["gamma"], [0.0] * len(row), False) for row in t["x"]]
+    if case.work == "bias_gelu":
+        return [[0.5 * (x + b) * (1 + math.erf((x + b) / math.sqrt(2))) for x, b in zip(row, t["b"])] for row in t["x"]]
+    if case.work == "attention":
+        s = case.sizes[2]
+        mask = t.get("mask", [[0.0] * s] * s)
+        return [[head(*heads, mask) for heads in zip(*batch)] for batch in zip(t["q"], t["k"], t["v"])]
+    return t["x"]
+
+
+SMALL = [
+    ("softmax", (3, 37)),
+    ("linear", (5, 7, 6)),
+    ("layernorm", (3, 16)),
+    ("rmsnorm", (3, 16)),
+    ("bias_gelu", (4, 32)),
+    ("attention", (2, 2, 6, 4)),
+    ("copy", (5,)),
+]
+
+
+class Graphs(unittest.TestCase):
+    """What minic computes from the text is the work that is compared."""
+
+    def check(self, case, mode):
+        rng = random.Random(5)
+        tensors = {}
+        for name, sizes in graphs.inputs_of(case).items():
+            # Multiples of 1/32 up to 4: exact in every type.
+            values = [rng.randint(-128, 128) / 32 for _ in range(math.prod(sizes))]
+            if name == "mask":
+                values = [-math.inf if column > row else 0.0 for row in range(sizes[0]) for column in range(sizes[1])]
+            tensors[name] = nested(values, sizes)
+        inputs = [word for name, value in tensors.items() for word in ("--input", f"{name}={value}")]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "graph.ir"
+            path.write_text(graphs.text_of(case))
+            text = output_of(MINIC, "run", str(path), "--device=cpu", "--full", f"--mode={mode}", *inputs)
+        given, wanted = flat(json.loads(text.split("=", 1)[1])), flat(expected(case, tensors))
+        self.assertEqual(len(given), len(wanted))
+        error = max(abs(a - b) for a, b in zip(given, wanted)) / max(map(abs, wanted))
+        self.assertLess(error, cases.BOUNDS[case.dtype] / 5 if case.dtype == "f32" else cases.BOUNDS[case.dtype], case)
+
+    def test_values(self):
+        for work, sizes in SMALL:
+            for dtype in ("f32", "bf16"):
+                for mode in ("fused", "eager"):
+                    with self.subTest(work=work, dtype=dtype, mode=mode):
+                        self.check(Case(work, sizes, dtype), mode)
+        self.check(Case("attention", (1, 2, 6, 4), "bf16", causal=True), "fused")
+
+    def test_every_case_compiles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "graph.ir"
+            for case in (case for work in cases.CASES.values() for case in work if case.dtype != "tf32"):
+                path.write_text(graphs.text_of(case))
+                self.assertIn("return", output_of(MINIC, "compile", str(path), "--emit=plan"), case)
+
+    def test_what_cannot_be_said(self):
+        with self.assertRaisesRegex(graphs.Inexpressible, "no tf32"):
+            graphs.text_of(Case("linear", (8, 8, 8), "tf32"))
+
+
+class Counts(unittest.TestCase):
+    def test_bytes_and_operations(self):
+        self.assertEqual(Case("softmax", (4096, 1024), "f32").required_bytes, 33554432)
+        linear = Case("linear", (4096, 4096, 4096), "bf16")
+        self.assertEqual(linear.required_bytes, 2 * (3 * 16777216 + 4096))
+        self.assertEqual(linear.flops, 137438953472)
+        self.assertEqual(Case("layernorm", (16384, 8192), "f32").required_bytes, 1073741824 + 65536)
+        self.assertEqual(Case("rmsnorm", (16384, 8192), "bf16").required_bytes, 536870912 + 16384)
+        attention = Case("attention", (4, 16, 4096, 128), "bf16")
+        self.assertEqual(attention.required_bytes, 4 * 33554432 * 2)
+        self.assertEqual(attention.flops, 549755813888)
+        self.assertEqual(Case("attention", (4, 16, 4096, 128), "bf16", causal=True).flops, 274877906944)
+        self.assertIsNone(Case("copy", (1024,), "f32").flops)
+
+
+class DryRun(unittest.TestCase):
+    def run_peers(self, *words):
+        return subprocess.run([sys.executable, str(BENCH / "peers.py"), "--dry-run", *words], capture_output=True, text=True)
+
+    def test_all(self):
+        lines = self.run_peers().stdout.splitlines()
+        works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
+        self.assertEqual(works, ["softmax", "linear", "layernorm", "rmsnorm", "bias_gelu", "attention", "copy"])
+        self.assertEqual(len(lines) - len(works), 12 + 11 + 3 + 3 + 3 + 5 + 3)
+        self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
+        self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
+        softmax = lines[0].split(": ")[1].split(", ")
+        self.assertEqual(softmax[:2], [FUSED, EAGER])
+        self.assertIn("Triton persistent", softmax)
+
+    def test_choice(self):
+        done = self.run_peers("--works", "copy", "--providers", "Triton", "--quick")
+        self.assertEqual([line[:9] for line in done.stdout.splitlines()], ["copy: Tri", "  4194304", "  1073741"])
+        done = self.run_peers("--works", "softmin")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown work softmin; there are softmax, linear, ", done.stderr)
+
+    def test_coldstart(self):
+        done = output_of(sys.executable, str(BENCH / "coldstart.py"), "--dry-run", "--works", "linear")
+        self.assertEqual(
+            [line.split(":")[0] for line in done.splitlines()], ["linear 2048x2048x2048 bf16", "linear 2048x2048x2048 f32"]
+        )
+
+
+def row(provider, ms, graph_ms=None, case=Case("softmax", (8, 4), "f32"), **more):
+    return {
+        "work": case.work,
+        "shape": case.shape,
+        "dtype": case.dtype,
+        "provider": provider,
+        "small": case.small,
+        "ms": ms,
+        "ms_warm": ms,
+        "graph_ms": graph_ms,
+        "call_ms": None,
+        "err": 1e-7,
+        "ok": ms is not None,
+        "gbps": None,
+        "tflops": None,
+        "first_call_s": 0.5,
+        "note": "",
+        **more,
+    }
+
+
+SMALL_CASE = Case("softmax", (2, 4), "f32", small=True)
+LINEAR = Case("linear", (8, 8, 8), "bf16")
+DOCUMENT = {
+    "machine": {
+        "gpu": "Some GPU",
+        "driver": "1.2",
+        "date": "2026-01-02",
+        "sm_clock": "1 MHz",
+        "sm_clock_max": "2 MHz",
+        "memory_clock": "3 MHz",
+        "versions": {"torch": "9"},
+        "command": "peers.py",
+    },
+    "rows": [
+        row(FUSED, 0.004),
+        row("torch.softmax", 0.002),
+        row("Triton persistent", None, note="RuntimeError: too wide", err=None),
+        row("JAX", 0.008),
+        row(COPY, 0.001),
+        # Single calls say that minic is faster, the graph that it is slower: the graph counts.
+        row(FUSED, 0.003, 0.0015, SMALL_CASE, call_ms=0.002),
+        row("torch.softmax", 0.006, 0.001, SMALL_CASE),
+        row("JAX", 0.009, None, SMALL_CASE, kernels_ms=0.0007),
+        row(FUSED, 0.05, case=LINEAR, tflops=40.0),
+        row("Triton", 0.1, case=LINEAR, tflops=20.0),
+        row(cases.MATMUL_ALONE, 0.01, case=LINEAR, tflops=200.0),
+        row("addmm + relu_", 0.02, case=LINEAR, ok=False, err=0.5),
+    ],
+}
+
+
+class Report(unittest.TestCase):
+    def test_markdown(self):
+        lines = report.markdown([DOCUMENT]).splitlines()
+        for line in (
+            "Some GPU, driver 1.2, 2026-01-02;",
+            "clocks at the start: SM 1 MHz of 2 MHz, memory 3 MHz; torch 9; by",
+            "| shape | minic fused | torch.softmax | Triton persistent | JAX | copy (torch copy_) | minic fused / best peer |",
+            "| 8x4 f32 | 4 | 2 | - | 8 | 1 | 2 (torch.softmax) |",
+            "| 2x4 f32, graph | 1.5 | 1 | - | (0.7) | - | 1.5 (torch.softmax) |",
+            "- Triton persistent (8x4 f32): RuntimeError: too wide",
+            "## Y = ReLU(XW + b), N x K x M (us (TFLOP/s))",
+            # Neither the matmul alone nor a wrong result is the best peer.
+            "| 8x8x8 bf16 | 50 (40) | wrong | 10 (200) | 100 (20) | 0.5 (Triton) |",
+            "| softmax | 2x4 f32 | minic fused | 2 | 3 | 0.5 |",
+            "| linear | bf16 | addmm + relu_ | 5.0e-01 | 3e-02 |",
+        ):
+            self.assertIn(line, lines)
+
+    def test_runs_are_put_together(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for number, rows in enumerate((DOCUMENT["rows"][:5], DOCUMENT["rows"][5:])):
+                paths.append(pathlib.Path(folder) / f"{number}.json")
+                paths[-1].write_text(json.dumps({**DOCUMENT, "rows": rows}))
+            text = output_of(sys.executable, str(BENCH / "report.py"), *map(str, paths))
+        self.assertEqual(text.count("## Softmax over rows"), 1)
+        self.assertIn("| 8x4 f32 | 4 | 2 |", text)
+        self.assertIn("| 2x4 f32, graph | 1.5 |", text)
+
+    def test_plots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report.write([DOCUMENT], pathlib.Path(folder) / "out.md", pathlib.Path(folder) / "plots")
+            self.assertEqual({path.name for path in (pathlib.Path(folder) / "plots").iterdir()}, {"softmax.svg", "linear.svg"})
+        text = report.plot("softmax", DOCUMENT["rows"][:8])
+        self.assertIn("8x4 f32, JAX: 4.00x", text)
+        self.assertIn("2x4 f32, minic fused: 1.50x", text)
+        self.assertNotIn("2x4 f32, JAX", text)
+        self.assertIsNone(report.plot("softmax", [row(FUSED, 0.004)]))
+
+
+class Svg(unittest.TestCase):
+    SPACE = "{http://www.w3.org/2000/svg}"
+
+    def bars(self, text):
+        """{tooltip: width}; the legend's keys have no tooltip."""
+        found = ET.fromstring(text).iter(f"{self.SPACE}rect")
+        return {
+            bar.find(f"{self.SPACE}title").text: float(bar.get("width"))
+            for bar in found
+            if bar.find(f"{self.SPACE}title") is not None
+        }
+
+    def test_linear(self):
+        text = svg.grouped_bars("A & B", "time", {"g<1>": {"p": 1.0, "q": 3.0}}, {"q": "#111", "p": "#222", "r": "#333"})
+        bars = self.bars(text)
+        self.assertEqual(set(bars), {"g<1>, p: 1.00x", "g<1>, q: 3.00x"})
+        self.assertAlmostEqual(bars["g<1>, q: 3.00x"] / bars["g<1>, p: 1.00x"], 3, places=1)
+        texts = [element.text for element in ET.fromstring(text).iter(f"{self.SPACE}text")]
+        for wanted in ("A & B", "time", "g<1>", "q", "p", "1.00x", "3.00x", "0x"):
+            self.assertIn(wanted, texts)
+        self.assertNotIn("r", texts)
+        self.assertIn("currentColor", text)
+        self.assertIn("prefers-color-scheme: dark", text)
+
+    def test_logarithmic(self):
+        bars = self.bars(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": 10.0, "r": 100.0}}, dict.fromkeys("pqr", "#111")))
+        p, q, r = (bars[name] for name in ("g, p: 1.00x", "g, q: 10x", "g, r: 100x"))
+        self.assertAlmostEqual(r - q, q - p, delta=0.3)
+
+    def test_nothing_leaves_the_picture(self):
+        for high in (1.0, 5.0, 5000.0):
+            root = ET.fromstring(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": high}}, {"p": "#111", "q": "#222"}))
+            width, height = map(float, root.get("viewBox").split()[2:])
+            for bar in root.iter(f"{self.SPACE}rect"):
+                self.assertLess(float(bar.get("x")) + float(bar.get("width")), width - 30)
+                self.assertLess(float(bar.get("y")) + float(bar.get("height")), height)
+
+
+class Time(unittest.TestCase):
+    def test_rounds(self):
+        self.assertEqual(budget.rounds_for(0.01, budget.SLICE_MS), budget.ROUNDS)
+        self.assertEqual(budget.rounds_for(200.0, budget.SLICE_MS), 2)
+        self.assertEqual(budget.rounds_for(budget.CAP_MS, budget.SLICE_MS), 0)
+        self.assertEqual(budget.rounds_for(200.0, budget.SLICE_MS / 10), 0)
+
+    def test_late(self):
+        chosen = [Case("softmax", (1, 1), "f32"), Case("linear", (1, 1, 1), "f32")]  # 1 and 3 of 4 parts.
+        shared = budget.Budget(100.0, chosen)
+        shared.begin -= 30
+        self.assertFalse(shared.late(chosen[0]))  # By then 10 + 90 / 4 = 32.5 s may be spent.
+        shared.begin -= 5
+        self.assertTrue(shared.late(chosen[0]))
+        shared.finished(chosen[0])
+        self.assertFalse(shared.late(chosen[1]))
+
+    def test_slices(self):
+        chosen = [Case("softmax", (1, 1), "f32")]
+        self.assertEqual(budget.Budget(1000.0, chosen).slice_ms(chosen[0], 10), budget.SLICE_MS)
+        self.assertAlmostEqual(budget.Budget(3.0, chosen).slice_ms(chosen[0], 10), 20.0, delta=1)
+        self.assertEqual(budget.Budget(0.0, chosen).slice_ms(chosen[0], 10), 4.0)
+
+
+class FakeWorker(jax_peers.JaxWorker):
+    """The other end is a few lines that answer, refuse, or hang."""
+
+    SCRIPT = """
+import json, sys, time
+for line in sys.stdin:
+    what = json.loads(line)["ask"]
+    if what == "hang" or (what == "hello" and sys.argv[1] == "True"):
+        time.sleep(60)
+    print(json.dumps({"platform": "PLATFORM", "device": "d"} if what == "hello" else {"error": "no memory"}), flush=True)
+"""
+    platform = "gpu"
+
+    def _start(self, use_cupti):
+        self.starts = [*getattr(self, "starts", []), use_cupti]
+        script = self.SCRIPT.replace("PLATFORM", self.platform)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, str(use_cupti)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def ask(self, what, timeout=120, **arguments):
+        return super().ask(what, 3 if what in ("hello", "hang") else timeout, **arguments)
+
+
+class Jax(unittest.TestCase):
+    def test_worker(self):
+        worker = FakeWorker()
+        self.assertEqual(worker.starts, [True, False])  # The one that hung with its profiler was started again without it.
+        with self.assertRaisesRegex(RuntimeError, "no memory"):
+            worker.ask("build")
+        begin = time.monotonic()
+        with self.assertRaisesRegex(jax_peers.JaxUnavailable, "did not answer 'hang' in 3 s"):
+            worker.ask("hang")
+        self.assertLess(time.monotonic() - begin, 15)
+        with self.assertRaisesRegex(jax_peers.JaxUnavailable, "has ended"):
+            worker.ask("build")
+        worker.drop()
+
+    def test_no_gpu(self):
+        class OnCpu(FakeWorker):
+            platform = "cpu"
+
+        with self.assertRaisesRegex(jax_peers.JaxUnavailable, "sees no GPU"):
+            OnCpu()
+
+
+class ColdStart(unittest.TestCase):
+    def emitted(self, case, stage, mode="fused"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "graph.ir"
+            path.write_text(graphs.text_of(case))
+            return output_of(MINIC, "compile", str(path), f"--emit={stage}", f"--mode={mode}")
+
+    def test_launch(self):
+        case = Case("linear", (2048, 2048, 2048), "f32")
+        ptx = self.emitted(case, "ptx")
+        launch = coldstart.launch_of(self.emitted(case, "plan"), ptx)
+        self.assertEqual(sorted(launch["buffers"]), ["b", "w", "x", "y"])
+        self.assertRegex(ptx, rf"\.entry {launch['kernel']}\(")
+        self.assertEqual(len(re.findall(r"\.param \.u64", ptx)), len(launch["buffers"]))
+        # Each program makes one block of the 2048 x 2048 results.
+        rows, columns = map(int, re.search(r"_(\d+)x(\d+)x\d+$", launch["kernel"]).groups())
+        self.assertEqual(launch["grid"], 2048 // rows * (2048 // columns))
+        self.assertEqual(launch["threads"] % 32, 0)
+        with self.assertRaisesRegex(ValueError, "found 3 launches"):
+            coldstart.launch_of(self.emitted(case, "plan", "eager"), ptx)
+
+    def test_summary_and_markdown(self):
+        case = coldstart.CASES[0]
+        starts = [{"wall_s": wall, "import_s": 0.5, "compile_s": 0.25, "first_s": 1.0, "err": 1e-7} for wall in (3.0, 9.0, 2.0)]
+        samples = {
+            (case, "minic", "cold"): starts,
+            (case, "minic", "warm"): starts[:1],
+            (case, "jax.jit", "cold"): [{"wall_s": 4.0, "err": 0.1}],
+            (case, "torch eager", "cold"): [],
+        }
+        rows = coldstart.summary(samples, {(case, "torch eager"): "no torch"})
+        self.assertEqual(rows[0]["wall_s"], 3.0)
+        lines = coldstart.markdown({"machine": {}, "rows": rows}).splitlines()
+        self.assertIn(
+            "| minic | 3.00 (import 0.50, compile 0.25, first 1.00) | 3.00 (import 0.50, compile 0.25, first 1.00) | 3 |", lines
+        )
+        self.assertIn("| jax.jit | 4.00, wrong: error 1.0e-01 | - | 1 |", lines)
+        self.assertIn("- torch eager: no torch", lines)
+
+
+if __name__ == "__main__":
+    MINIC = sys.argv.pop(1)
+    unittest.main()
