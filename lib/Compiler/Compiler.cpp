@@ -1,6 +1,7 @@
 #include "minic/Compiler/Compiler.h"
 
 #include "BindDims.h"
+#include "minic/Artifact/ArtifactFile.h"
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Printer.h"
@@ -31,6 +32,10 @@ static std::optional<Diagnostic> settle(std::string_view key, std::string &value
 
 Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffer &source, const CompileOptions &options,
                                              Diagnostics *warnings) {
+  if (isArtifact(source.text()))
+    return Diagnostic{.code = ErrorCode::NothingToCompile,
+                      .message = "'" + source.name() + "' is an artifact, which is compiled already",
+                      .fix = "give the graph that it was compiled from; `minic run` and `minic inspect` take artifacts"};
   auto module = parseModule(context, source);
   if (!module)
     return module.takeErrors();

@@ -36,8 +36,8 @@ Expected<void> assemble(Artifact &artifact, bool &missing, const Messages &messa
   return {};
 }
 
-Expected<Artifact> compileFor(const std::string &target, const Flags &flags, const SourceBuffer &source, bool first,
-                              const Messages &messages) {
+Expected<Artifact> compileForTarget(const std::string &target, const Flags &flags, const SourceBuffer &source, bool first,
+                                    const Messages &messages) {
   ModuleFlags single = flags;
   single.target = target;
   auto options = compileOptions(single);
@@ -68,7 +68,7 @@ int compileArtifact(const Flags &flags, const std::vector<std::string> &targets,
   std::vector<Artifact> artifacts;
   bool missing = false;
   for (const std::string &target : targets) {
-    auto artifact = compileFor(target, flags, *source, artifacts.empty(), messages);
+    auto artifact = compileForTarget(target, flags, *source, artifacts.empty(), messages);
     if (!artifact) {
       if (targets.size() > 1)
         artifact.errors().front().note("while compiling for " + target);
@@ -141,9 +141,11 @@ std::vector<std::string> splitTargets(std::string_view text) {
   for (size_t start = 0, end; start <= text.size(); start = end + 1) {
     end = std::min(text.find(',', start), text.size());
     std::string target(text.substr(start, end - start));
-    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+    if (!target.empty() && std::find(targets.begin(), targets.end(), target) == targets.end())
       targets.push_back(std::move(target));
   }
+  if (targets.empty())
+    targets.emplace_back();
   return targets;
 }
 

@@ -1,5 +1,7 @@
 #include "Execution.h"
 
+#include "minic/Artifact/ArtifactFile.h"
+#include "minic/Support/Safetensors.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <CLI/CLI.hpp>
@@ -75,13 +77,63 @@ Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &me
   return opened;
 }
 
-//===- Inputs -===//
+//===- Programs -===//
 
 Signature signatureOf(const Function &function) {
   Signature signature{.name = function.name, .results = function.resultNames};
   for (const Value *param : function.params())
     signature.inputs.push_back({param->name(), param->type().dtype(), param->type().shape()});
   return signature;
+}
+
+/// Flags that say how to compile what is compiled already.
+static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, const Plan &plan) {
+  const std::pair<const char *, const std::string *> words[] = {
+      {"--target", &flags.target}, {"--numerics", &flags.numerics}, {"--mode", &flags.mode}};
+  for (auto [flag, word] : words)
+    if (!word->empty())
+      return badFlag("an artifact is compiled already, and " + std::string(flag) + "=" + *word + " says how to",
+                     "compile the graph with it: minic compile GRAPH.ir -o FILE.mnc " + std::string(flag) + "=" + *word);
+  if (!flags.graph.empty() && flags.graph != plan.name)
+    return badFlag("--graph=" + flags.graph + ": the artifact is of '" + plan.name + "'");
+  return std::nullopt;
+}
+
+Expected<Program> loadProgram(const SourceBuffer &source, const ModuleFlags &flags, const Messages &messages) {
+  auto options = compileOptions(flags);
+  if (!options)
+    return options.takeErrors();
+  Program program{.options = std::move(*options)};
+  if (isArtifact(source.text())) {
+    auto artifacts = deserializeArtifacts(source.text(), "'" + source.name() + "'");
+    if (!artifacts)
+      return artifacts.takeErrors();
+    program.artifacts = std::move(*artifacts);
+    const Plan &plan = program.artifacts.front().plan;
+    if (auto error = checkArtifactFlags(flags, plan))
+      return *error;
+    program.signature = {.name = plan.name, .inputs = plan.inputs};
+    for (const TensorSpec &spec : plan.results)
+      program.signature.results.push_back(spec.name);
+    return program;
+  }
+  LoadedModule loaded(source);
+  if (auto done = load(loaded, program.options, messages); !done)
+    return done.takeErrors();
+  auto function = chooseFunction(*loaded.module, flags.graph);
+  if (!function)
+    return function.takeErrors();
+  program.signature = signatureOf(**function);
+  return program;
+}
+
+//===- Inputs -===//
+
+std::vector<std::string> Signature::inputNames() const {
+  std::vector<std::string> names;
+  for (const TensorSpec &spec : inputs)
+    names.push_back(spec.name);
+  return names;
 }
 
 Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, const std::vector<std::string> &texts,
@@ -108,6 +160,45 @@ Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, 
   return values;
 }
 
+Expected<std::map<std::string, HostTensor>> readWeights(const std::vector<std::string> &texts, const Signature &signature) {
+  std::vector<std::string> names = signature.inputNames(), pairs;
+  std::map<std::string, HostTensor> weights;
+  for (const std::string &text : texts) {
+    if (!text.ends_with(".safetensors")) {
+      pairs.push_back(text);
+      continue;
+    }
+    auto tensors = readSafetensors(text, std::set<std::string>(names.begin(), names.end()));
+    if (!tensors)
+      return tensors.takeErrors();
+    if (tensors->empty()) {
+      std::string list;
+      for (const std::string &name : names)
+        list += (list.empty() ? "" : ", ") + name;
+      return Diagnostic{.code = ErrorCode::UnknownInput,
+                        .message = "no tensor of '" + text + "' has the name of an input",
+                        .fix = "the inputs are " + list};
+    }
+    weights.merge(*tensors);
+    if (!tensors->empty()) // What stays behind was there before.
+      return badFlag("--weights gives '" + tensors->begin()->first + "' twice");
+  }
+  auto files = namedValues("--weights", pairs, "input", names);
+  if (!files)
+    return files.takeErrors();
+  for (const TensorSpec &spec : signature.inputs) {
+    auto file = files->find(spec.name);
+    if (file == files->end())
+      continue;
+    auto tensor = readNpy(file->second, spec.dtype);
+    if (!tensor)
+      return tensor.takeErrors();
+    if (!weights.emplace(spec.name, std::move(*tensor)).second)
+      return badFlag("--weights gives '" + spec.name + "' twice");
+  }
+  return weights;
+}
+
 /// What the shape of a tensor says about the names in a parameter's type.
 static void bindNames(const TensorSpec &spec, const std::vector<int64_t> &shape, DimBindings &dims) {
   for (size_t axis = 0; axis < std::min(shape.size(), spec.shape.size()); ++axis)
@@ -116,7 +207,8 @@ static void bindNames(const TensorSpec &spec, const std::vector<int64_t> &shape,
 }
 
 Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const std::map<std::string, std::string> &words,
-                                             bool randomByDefault, const std::string &command, DimBindings &dims) {
+                                             bool randomByDefault, const std::string &command, DimBindings &dims,
+                                             std::map<std::string, HostTensor> weights) {
   // Files and literals first: their shapes bind names.
   std::vector<std::optional<HostTensor>> made(signature.inputs.size());
   Diagnostics missing;
@@ -124,6 +216,13 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
   for (size_t i = 0; i < made.size(); ++i) {
     const TensorSpec &spec = signature.inputs[i];
     auto word = words.find(spec.name);
+    if (auto weight = weights.find(spec.name); weight != weights.end()) {
+      if (word != words.end())
+        return badFlag("'" + spec.name + "' is given by --input and by --weights");
+      bindNames(spec, weight->second.shape(), dims);
+      made[i] = std::move(weight->second);
+      continue;
+    }
     if (word == words.end()) {
       if (!randomByDefault)
         missing.push_back({.code = ErrorCode::MissingInput, .message = "input '" + spec.name + "' is not given"});
@@ -208,6 +307,15 @@ Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened,
     return artifact.takeErrors();
   }
   return std::make_shared<const Artifact>(std::move(*artifact));
+}
+
+Expected<std::shared_ptr<const Artifact>> artifactFor(const OpenedDevice &opened, const SourceBuffer &source, Program program) {
+  if (program.artifacts.empty())
+    return compileFor(opened, source, program.options);
+  auto picked = pickArtifact(program.artifacts, opened.device->computeCapability());
+  if (!picked)
+    return picked.takeErrors();
+  return std::make_shared<const Artifact>(std::move(program.artifacts[*picked]));
 }
 
 } // namespace minic::cli

@@ -42,18 +42,33 @@ struct Signature {
   std::string name;
   std::vector<TensorSpec> inputs;
   std::vector<std::string> results;
+  std::vector<std::string> inputNames() const;
 };
 Signature signatureOf(const Function &function);
+
+/// What a file has to run: a graph or plan of a module, or one graph's artifacts.
+struct Program {
+  Signature signature;
+  CompileOptions options;
+  std::vector<Artifact> artifacts; ///< Empty for a module.
+};
+/// Verifies a module and prints its warnings. Flags that say how to compile are wrong for an artifact.
+Expected<Program> loadProgram(const SourceBuffer &source, const ModuleFlags &flags, const Messages &messages);
 /// `NAME=VALUE` flags by name. A name that is not among `known` is UnknownInput, one that stands twice is a wrong flag.
 Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, const std::vector<std::string> &texts,
                                                          std::string_view what, const std::vector<std::string> &known);
-/// The inputs in order, and into `dims` the names that their shapes bind. An input without a word is random if `randomByDefault`,
-/// else MissingInput; a missing input or dim gives a fix that starts with `command`.
+/// Inputs by name, from `NAME=FILE.npy` and from the tensors of FILE.safetensors that have the name of an input.
+Expected<std::map<std::string, HostTensor>> readWeights(const std::vector<std::string> &texts, const Signature &signature);
+/// The inputs in order, and into `dims` the names that their shapes bind. An input that is no weight and has no word is random if
+/// `randomByDefault`, else MissingInput; a missing input or dim gives a fix that starts with `command`.
 Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const std::map<std::string, std::string> &words,
-                                             bool randomByDefault, const std::string &command, DimBindings &dims);
+                                             bool randomByDefault, const std::string &command, DimBindings &dims,
+                                             std::map<std::string, HostTensor> weights = {});
 
 /// Compiles `source` for a device: without a target in flags or file it is the GPU's own.
 Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
                                                      CompileOptions options);
+/// What a device runs of a program: its module compiled, or the artifact for it.
+Expected<std::shared_ptr<const Artifact>> artifactFor(const OpenedDevice &opened, const SourceBuffer &source, Program program);
 
 } // namespace minic::cli

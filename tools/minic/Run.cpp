@@ -1,4 +1,4 @@
-// minic run: a graph or plan on given inputs.
+// minic run: a graph, a plan or an artifact on given inputs.
 #include "Execution.h"
 
 #include "minic/Artifact/RunPlan.h"
@@ -12,7 +12,7 @@ namespace minic::cli {
 namespace {
 
 struct Flags : ExecutionFlags {
-  std::vector<std::string> outputs;
+  std::vector<std::string> outputs, weights;
   bool full = false;
 };
 
@@ -56,44 +56,41 @@ Expected<std::string> writeResults(const Flags &flags, const Signature &signatur
 
 int run(const Flags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
   auto choice = deviceChoice(flags);
   if (!choice)
     return messages.fail(choice.errors());
   auto source = readSource(flags.file);
   if (!source)
     return messages.fail(source.errors());
-  LoadedModule loaded(*source);
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &*source);
-  auto function = chooseFunction(*loaded.module, flags.graph);
-  if (!function)
-    return messages.fail(function.errors(), &*source);
+  auto program = loadProgram(*source, flags, messages);
+  if (!program)
+    return messages.fail(program.errors(), &*source);
 
-  Signature signature = signatureOf(**function);
-  std::vector<std::string> inputNames;
-  for (const TensorSpec &spec : signature.inputs)
-    inputNames.push_back(spec.name);
-  auto words = namedValues("--input", flags.inputs, "input", inputNames);
+  Signature signature = program->signature;
+  auto words = namedValues("--input", flags.inputs, "input", signature.inputNames());
   if (!words)
     return messages.fail(words.errors());
   auto files = namedValues("--output", flags.outputs, "output", signature.results);
   if (!files)
     return messages.fail(files.errors());
-  DimBindings dims = options->dims;
-  auto inputs = makeInputs(signature, *words, false, "minic run " + flags.file, dims);
+  auto weights = readWeights(flags.weights, signature);
+  if (!weights)
+    return messages.fail(weights.errors());
+  std::string command = "minic run " + flags.file;
+  for (const std::string &weight : flags.weights)
+    command += " --weights " + weight;
+  DimBindings given = program->options.dims, dims = given;
+  auto inputs = makeInputs(signature, *words, false, command, dims, std::move(*weights));
   if (!inputs)
     return messages.fail(inputs.errors());
 
   auto opened = openDevice(*choice, messages);
   if (!opened)
     return messages.fail(opened.errors());
-  auto artifact = compileFor(*opened, *source, *options);
+  auto artifact = artifactFor(*opened, *source, std::move(*program));
   if (!artifact)
     return messages.fail(artifact.errors(), &*source);
-  auto results = runPlan(**artifact, *opened->device, *inputs, options->dims, {.poison = flags.poison});
+  auto results = runPlan(**artifact, *opened->device, *inputs, given, {.poison = flags.poison});
   if (!results)
     return messages.fail(results.errors(), &*source);
 
@@ -109,9 +106,11 @@ int run(const Flags &flags) {
 
 void addRun(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("run", "Run a graph or plan on given inputs");
+  CLI::App *command = app.add_subcommand("run", "Run a graph, a plan or an artifact on given inputs");
   addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson);
   addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
+  addListFlag(*command, "--weights", flags->weights,
+              "NAME=a.npy, or b.safetensors, whose tensors go to the inputs of their names; may stand several times");
   command->add_flag("--full", flags->full, "print long results whole");
   command->callback([flags, &chosen] { chosen = [flags] { return run(*flags); }; });
 }

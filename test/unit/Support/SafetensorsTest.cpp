@@ -132,7 +132,7 @@ TEST_F(Safetensors, WhateverTheFileSaysIsAnErrorOrTensors) {
   const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"BOOL","shape":[2,1],"data_offsets":[8,10]}})";
   std::mt19937 random(7);
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     std::string bytes = sized(header.size()) + header + "0123456789";
     for (unsigned count = 1 + random() % 3; count > 0; --count) {
       size_t at = random() % bytes.size();
