@@ -26,6 +26,7 @@ void addCompare(CLI::App &app, Action &chosen);
 void addCost(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
+void addDoctor(CLI::App &app, Action &chosen);
 
 //===- Messages -===//
 

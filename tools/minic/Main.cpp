@@ -63,6 +63,7 @@ static int run(int argc, char **argv) {
   addCompare(app, chosen);
   addCost(app, chosen);
   addOpt(app, chosen);
+  addDoctor(app, chosen);
   addDoc(app, chosen);
   app.footer("Exit codes: 0 fine; 1 anything wrong in files or tensors; 2 flags; 3 device or environment.");
 

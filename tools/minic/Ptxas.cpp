@@ -2,7 +2,10 @@
 
 #include "Common.h"
 
+#include "minic/Target/TargetInfo.h"
+
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -40,6 +43,12 @@ private:
   std::filesystem::path path;
   bool good;
 };
+
+Diagnostic noFolder() {
+  return {.code = ErrorCode::UnreadableFile,
+          .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
+          .fix = "set TMPDIR to a folder that can be written to"};
+}
 
 Expected<std::string> findPtxas() {
   const char *variable = std::getenv("PATH");
@@ -80,15 +89,38 @@ int runProgram(std::vector<std::string> words, const std::string &log) {
 
 } // namespace
 
+Expected<PtxasInfo> describePtxas() {
+  auto ptxas = findPtxas();
+  if (!ptxas)
+    return ptxas.takeErrors();
+  PtxasInfo info{.path = *ptxas};
+  PrivateFolder folder;
+  if (!folder.isGood())
+    return noFolder();
+  auto answer = [&](const char *flag) {
+    std::string log = folder.file("log");
+    runProgram({*ptxas, flag}, log);
+    auto words = readSource(log);
+    return words ? std::string(words->text()) : std::string();
+  };
+  std::string version = answer("--version"), help = answer("--help");
+  int major = 0, minor = 0;
+  if (size_t at = version.find(", release "); at != std::string::npos)
+    if (std::sscanf(version.c_str() + at, ", release %3d.%2d", &major, &minor) == 2)
+      info.cuda = major * 1000 + minor * 10;
+  for (const TargetInfo &target : allTargets())
+    if (help.find("'" + std::string(target.name) + "'") != std::string::npos)
+      info.targets.emplace_back(target.name);
+  return info;
+}
+
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
   auto ptxas = findPtxas();
   if (!ptxas)
     return ptxas;
   PrivateFolder folder;
   if (!folder.isGood())
-    return Diagnostic{.code = ErrorCode::UnreadableFile,
-                      .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
-                      .fix = "set TMPDIR to a folder that can be written to"};
+    return noFolder();
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
   if (auto written = writeOutput(input, ptx); !written)
     return written.takeErrors();

@@ -4,11 +4,20 @@
 #include "minic/Support/Expected.h"
 
 #include <string>
+#include <vector>
 
 namespace minic::cli {
 
 /// The cubin of a PTX module for `target`, made by `ptxas` from PATH or from the toolkit's usual place. MissingTool if there is
 /// none, BackendFailed with the assembler's words if it refuses the text.
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target);
+
+/// What `ptxas` says of itself.
+struct PtxasInfo {
+  std::string path;
+  int cuda = 0;                     ///< 13000 for CUDA 13.0; 0 if it does not say.
+  std::vector<std::string> targets; ///< Those of minic's that it knows.
+};
+Expected<PtxasInfo> describePtxas();
 
 } // namespace minic::cli
