@@ -260,9 +260,9 @@ private:
   const Artifact &artifact;
   Device &device;
   std::unique_ptr<PreparedPlan> prepared;
-  std::vector<int64_t> bytes;    ///< Of each buffer.
-  std::vector<size_t> roots;     ///< Of each buffer, the one that owns its memory.
-  std::vector<uint32_t> places;  ///< Of each root, its index in the memory of a run.
+  std::vector<int64_t> bytes;   ///< Of each buffer.
+  std::vector<size_t> roots;    ///< Of each buffer, the one that owns its memory.
+  std::vector<uint32_t> places; ///< Of each root, its index in the memory of a run.
   std::vector<bool> placed = std::vector<bool>(plan.buffers.size(), false);
 };
 

@@ -92,7 +92,8 @@ Expected<std::vector<HostTensor>> runPlan(const Artifact &artifact, Device &devi
   if (!workspace)
     return workspace.takeErrors();
   std::span<const DeviceMemory> memory = onDevice.all();
-  if (auto done = (*prepared)->enqueue(nullptr, memory.first(inputs.size()), memory.subspan(inputs.size()), *workspace, options); !done)
+  if (auto done = (*prepared)->enqueue(nullptr, memory.first(inputs.size()), memory.subspan(inputs.size()), *workspace, options);
+      !done)
     return done.takeErrors();
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i].bytes().empty())

@@ -255,8 +255,8 @@ std::map<std::pair<uint32_t, uint32_t>, std::string> placesOf(const Module &modu
       walk(function->body(), [&](Operation &op) {
         bool computes = !op.is(OpKind::Constant) && !op.is(OpKind::Broadcast) && !op.info().terminator;
         if (computes && op.loc().isValid())
-          places[{op.loc().line, op.loc().column}] = std::string(op.info().name) + " at " + std::to_string(op.loc().line) + ":" +
-                                                     std::to_string(op.loc().column);
+          places[{op.loc().line, op.loc().column}] =
+              std::string(op.info().name) + " at " + std::to_string(op.loc().line) + ":" + std::to_string(op.loc().column);
       });
   return places;
 }

@@ -27,8 +27,8 @@ static Expected<Function *> pick(Module &module, const std::string &name, std::s
     return Diagnostic{.code = ErrorCode::BadFlag,
                       .message = "--graph=" + name + ": the file has no " + std::string(what) + " of this name",
                       .fix = !near.empty()  ? "did you mean " + near + "?"
-                   : list.empty() ? ""
-                                  : "its names are " + list};
+                             : list.empty() ? ""
+                                            : "its names are " + list};
   }
   if (found.size() > 1)
     return Diagnostic{.code = ErrorCode::UnknownFunction,

@@ -72,8 +72,8 @@ public:
   std::optional<Diagnostic> check(const char *what, const TensorSpec &spec, const TensorView &view) const {
     if (view.device && view.device != &device && view.device->name() != device.name())
       return Diagnostic{.code = ErrorCode::WrongDevice,
-                        .message = nameOf(what, spec) + " lies on " + view.device->name() + ", and the executable on " +
-                                   device.name()};
+                        .message =
+                            nameOf(what, spec) + " lies on " + view.device->name() + ", and the executable on " + device.name()};
     if (!isDense(view))
       return stridesError(nameOf(what, spec), view);
     if (!device.isAddressable())

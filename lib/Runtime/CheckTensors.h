@@ -9,8 +9,8 @@
 
 namespace minic {
 
-/// Dense strides, the executable's device, addresses of 16 bytes, results that overlap nothing. Numbers of tensors, dtypes and shapes
-/// have been checked before.
+/// Dense strides, the executable's device, addresses of 16 bytes, results that overlap nothing. Numbers of tensors, dtypes and
+/// shapes have been checked before.
 Expected<void> checkTensors(const Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
                             const std::vector<TensorSpec> &resultSpecs, std::span<const TensorView> results);
 

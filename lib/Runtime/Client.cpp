@@ -52,13 +52,16 @@ static CuResult describe(CudaDevice::Impl &impl) {
     return result;
   properties.memoryBytes = int64_t(bytes);
   int major = 0, minor = 0, l2 = 0, pools = 0;
-  for (auto [value, attribute] : {std::pair(&major, computeCapabilityMajor), {&minor, computeCapabilityMinor},
+  for (auto [value, attribute] : {std::pair(&major, computeCapabilityMajor),
+                                  {&minor, computeCapabilityMinor},
                                   {&properties.multiprocessors, multiprocessorCount}})
     if (CuResult result = api.cuDeviceGetAttribute(value, attribute, impl.device); result != success)
       return result;
   // Not worth failing for.
-  for (auto [value, attribute] : {std::pair(&l2, l2CacheSize), {&properties.clockKHz, clockRate},
-                                  {&properties.memoryClockKHz, memoryClockRate}, {&pools, memoryPoolsSupported}})
+  for (auto [value, attribute] : {std::pair(&l2, l2CacheSize),
+                                  {&properties.clockKHz, clockRate},
+                                  {&properties.memoryClockKHz, memoryClockRate},
+                                  {&pools, memoryPoolsSupported}})
     if (api.cuDeviceGetAttribute(value, attribute, impl.device) != success)
       *value = 0;
   properties.computeCapability = major * 10 + minor;
@@ -116,9 +119,7 @@ Expected<std::shared_ptr<CudaDevice>> Client::adopt(void *context) {
 
 bool cudaAvailable(std::string &why) {
   auto client = Client::open();
-  why = !client                          ? client.errors().front().message
-        : (*client)->deviceCount() == 0 ? "the CUDA driver finds no device"
-                                         : "";
+  why = !client ? client.errors().front().message : (*client)->deviceCount() == 0 ? "the CUDA driver finds no device" : "";
   return why.empty();
 }
 

@@ -14,8 +14,8 @@
 
 namespace minic {
 
-/// The kernels launched last, to name those that may be at fault. Written at every launch, so it takes no lock: what it says is read
-/// after the context has failed.
+/// The kernels launched last, to name those that may be at fault. Written at every launch, so it takes no lock: what it says is
+/// read after the context has failed.
 class RecentLaunches {
 public:
   /// `what` must stay.
@@ -34,7 +34,8 @@ private:
 };
 
 struct CudaDevice::Impl {
-  Impl(std::shared_ptr<Client> client, const cuda::DriverApi &api) : client(std::move(client)), api(api), modules(api), staging(api) {}
+  Impl(std::shared_ptr<Client> client, const cuda::DriverApi &api)
+      : client(std::move(client)), api(api), modules(api), staging(api) {}
 
   std::shared_ptr<Client> client;
   const cuda::DriverApi &api;
@@ -43,14 +44,14 @@ struct CudaDevice::Impl {
   int ordinal = 0;
   cuda::CuDevice device = 0;
   cuda::CuContext context = nullptr;
-  bool retained = false;           ///< The primary context, to be released.
-  cuda::CuMemPool pool = nullptr;  ///< Null where the device has no pools.
+  bool retained = false;          ///< The primary context, to be released.
+  cuda::CuMemPool pool = nullptr; ///< Null where the device has no pools.
   GpuProperties properties{};
   RecentLaunches recent;
   std::atomic<bool> isLost = false;
-  std::mutex mutex;                ///< Of what follows.
-  std::optional<Diagnostic> lost;  ///< Why the context cannot be used any more.
-  std::set<std::string> kernels;   ///< What `recent` points to.
+  std::mutex mutex;               ///< Of what follows.
+  std::optional<Diagnostic> lost; ///< Why the context cannot be used any more.
+  std::set<std::string> kernels;  ///< What `recent` points to.
 
   /// `what: CUDA_ERROR_...`. A sticky error is kept for all later calls.
   Diagnostic fail(cuda::CuResult result, std::string what);

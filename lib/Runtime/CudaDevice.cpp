@@ -7,8 +7,8 @@ namespace minic {
 using namespace cuda;
 
 namespace {
-constexpr unsigned nonBlocking = 1;     // CU_STREAM_NON_BLOCKING
-constexpr int captureThreadLocal = 1;   // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr unsigned nonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+constexpr int captureThreadLocal = 1; // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 CuStream asStream(StreamHandle stream) { return static_cast<CuStream>(stream); }
 CuEvent asEvent(EventHandle event) { return static_cast<CuEvent>(event); }

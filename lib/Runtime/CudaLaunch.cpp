@@ -25,8 +25,8 @@ public:
   CudaLaunch(CudaDevice::Impl &device, const KernelCode &kernel, CuFunction function, unsigned programs)
       : device(device), kernel(kernel), function(function), programs(programs), what(device.keep(describe(kernel))) {}
 
-  std::vector<int32_t> sizes;                     ///< The kernel's dims.
-  std::vector<std::unique_ptr<TensorMaps>> maps;  ///< One per parameter, null for pointers; empty if all are pointers.
+  std::vector<int32_t> sizes;                    ///< The kernel's dims.
+  std::vector<std::unique_ptr<TensorMaps>> maps; ///< One per parameter, null for pointers; empty if all are pointers.
 
   Expected<void> enqueue(StreamHandle stream, std::span<const DeviceMemory> buffers) const override {
     ContextScope scope(device);

@@ -34,8 +34,7 @@ struct CuMemPoolProperties {
 
 // Results that minic tells apart.
 inline constexpr CuResult success = 0, outOfMemory = 2, notInitialized = 3, stubLibrary = 34, noDevice = 100,
-                          unsupportedPtxVersion = 222,
-                          noBinaryForGpu = 209, notReady = 600;
+                          unsupportedPtxVersion = 222, noBinaryForGpu = 209, notReady = 600;
 /// Whether the context cannot be used any more after this result.
 bool isSticky(CuResult result);
 

@@ -154,7 +154,8 @@ Expected<std::shared_ptr<const PreparedPlan>> Executable::prepare(std::span<cons
   return plan;
 }
 
-Expected<void> Executable::run(const Stream &stream, std::span<const TensorView> inputs, std::span<const TensorView> results) const {
+Expected<void> Executable::run(const Stream &stream, std::span<const TensorView> inputs,
+                               std::span<const TensorView> results) const {
   if (inputs.size() != impl->inputs.size() || results.size() != this->results().size())
     return impl->checkCount(inputs, results);
   if (&stream.device() != impl->device.get())
@@ -223,7 +224,8 @@ Expected<std::vector<HostTensor>> Executable::run(std::span<const HostTensor> in
   return tensors;
 }
 
-Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results) const {
+Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results,
+                                         int runs) const {
   if (inputs.size() != impl->inputs.size() || results.size() != this->results().size())
     return impl->checkCount(inputs, results);
   auto plan = prepare(inputs, results);
@@ -234,7 +236,8 @@ Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, st
   CapturedRun captured;
   captured.executable = shared_from_this();
   captured.plan = *plan;
-  // Taken before, since memory that is taken in the recording belongs to a launch of it. Any stream may use it, so it is waited for.
+  // Taken before, since memory that is taken in the recording belongs to a launch of it. Any stream may use it, so it is waited
+  // for.
   auto workspace = captured.plan->allocate(nullptr);
   if (!workspace)
     return workspace.takeErrors();
@@ -245,8 +248,12 @@ Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, st
   impl->gather(inputs, from);
   for (const TensorView &result : results)
     to.push_back(result.memory);
-  auto graph = impl->device->capture(
-      [&](StreamHandle stream) { return captured.plan->enqueue(stream, from, to, captured.workspace); });
+  auto graph = impl->device->capture([&](StreamHandle stream) -> Expected<void> {
+    for (int i = 0; i < runs; ++i)
+      if (auto done = captured.plan->enqueue(stream, from, to, captured.workspace); !done)
+        return done.takeErrors();
+    return {};
+  });
   if (!graph)
     return graph.takeErrors();
   captured.graph = std::move(*graph);

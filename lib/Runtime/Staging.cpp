@@ -7,8 +7,8 @@ namespace minic::cuda {
 
 namespace {
 constexpr size_t chunkBytes = size_t(4) << 20, maxChunks = 16;
-constexpr unsigned portable = 1;       // CU_MEMHOSTALLOC_PORTABLE
-constexpr unsigned disableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+constexpr unsigned portable = 1;      // CU_MEMHOSTALLOC_PORTABLE
+constexpr unsigned disableTiming = 2; // CU_EVENT_DISABLE_TIMING
 } // namespace
 
 CuResult Staging::create(Chunk &chunk) {

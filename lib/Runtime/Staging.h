@@ -28,8 +28,8 @@ private:
     std::byte *memory = nullptr;
     CuEvent done = nullptr; ///< The last copy from or to it.
   };
-  /// A chunk that nobody uses. If all are in use, waits for one to come back, or gives notReady if it may not: who holds a chunk must
-  /// not wait for another.
+  /// A chunk that nobody uses. If all are in use, waits for one to come back, or gives notReady if it may not: who holds a chunk
+  /// must not wait for another.
   CuResult take(Chunk &chunk, bool mayWait);
   void giveBack(Chunk chunk);
   CuResult create(Chunk &chunk);

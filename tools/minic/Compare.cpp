@@ -2,6 +2,7 @@
 #include "Execution.h"
 #include "Model.h"
 
+#include "minic/Artifact/RunPlan.h"
 #include "minic/Interp/Oracle.h"
 
 #include <CLI/CLI.hpp>
@@ -92,59 +93,94 @@ struct Side {
   Difference error; ///< Against the oracle.
 };
 
-Expected<double> timeOnGpu(CudaDevice &gpu, const Artifact &artifact, const std::vector<HostTensor> &inputs,
-                           const DimBindings &dims) {
-  auto instance = PlanInstance::create(artifact, gpu, dims);
-  if (!instance)
-    return instance.takeErrors();
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].bytes().empty())
-      if (auto copied = gpu.copyFromHost(instance->input(int(i)), inputs[i].bytes()); !copied)
-        return copied.takeErrors();
-  return gpu.timeMs([&] { return instance->run(); }, 50);
+/// The median of 50 runs, one after the other without waiting, each between two events.
+Expected<double> timeOnGpu(const Executable &executable, std::span<const HostTensor> inputs) {
+  constexpr int repeats = 50;
+  auto stream = Stream::create(executable.device());
+  if (!stream)
+    return stream.takeErrors();
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views, results;
+  for (const HostTensor &input : inputs) {
+    auto buffer = Buffer::upload(*stream, input);
+    if (!buffer)
+      return buffer.takeErrors();
+    buffers.push_back(std::move(*buffer));
+  }
+  for (const Buffer &buffer : buffers)
+    views.push_back(buffer.view());
+  auto first = executable.run(*stream, views); // Warm, and its results are where the others write.
+  if (!first)
+    return first.takeErrors();
+  for (const Buffer &buffer : *first)
+    results.push_back(buffer.view());
+  std::vector<std::shared_ptr<Event>> events;
+  for (int i = 0; i <= repeats; ++i) {
+    auto event = Event::create(executable.device());
+    if (!event)
+      return event.takeErrors();
+    events.push_back(std::move(*event));
+  }
+  for (int i = 0; i <= repeats; ++i) {
+    if (i > 0)
+      if (auto done = executable.run(**stream, views, results); !done)
+        return done.takeErrors();
+    if (auto done = events[size_t(i)]->record(**stream); !done)
+      return done.takeErrors();
+  }
+  if (auto done = (*stream)->synchronize(); !done)
+    return done.takeErrors();
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    auto time = events[size_t(i) + 1]->msSince(*events[size_t(i)]);
+    if (!time)
+      return time.takeErrors();
+    times.push_back(*time);
+  }
+  std::ranges::nth_element(times, times.begin() + repeats / 2);
+  return times[repeats / 2];
 }
 
-Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options, CudaDevice *gpu, uint64_t shuffleSeed,
-                       const std::vector<HostTensor> &inputs, const DimBindings &given, bool poison) {
+Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options, const OpenedDevice &opened,
+                       const std::vector<HostTensor> &inputs, bool poison) {
   Side side;
-  Executable executable(source);
-  if (auto prepared = prepare(executable, options, gpu, {.shuffleSeed = shuffleSeed, .countTraffic = true}); !prepared)
-    return prepared.takeErrors();
-  const Artifact &artifact = executable.artifact;
-  auto dims = bindDims(artifact.plan, inputs, given);
-  if (!dims)
-    return dims.takeErrors();
-  for (const PlanStep &step : artifact.plan.steps)
-    side.launches += step.kind == PlanStep::Kind::Launch;
+  auto artifact = compileFor(opened, source, options);
+  if (!artifact)
+    return artifact.takeErrors();
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point start;
-  RunOptions run{.poison = poison, .onLaunch = [&](const PlanStep &, bool before) {
-                   if (before)
-                     start = Clock::now();
-                   else
-                     side.milliseconds += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-                 }};
-  auto results = runPlan(artifact, executable.device(), inputs, *dims, run);
+  WalkOptions walk{.poison = poison, .onLaunch = [&](const PlanStep &, bool before) {
+                     if (before)
+                       start = Clock::now();
+                     else
+                       side.milliseconds += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+                   }};
+  auto results = runPlan(**artifact, *opened.device, inputs, options.dims, walk);
   if (!results)
     return results.takeErrors();
   side.results = std::move(*results);
-  if (gpu) {
-    auto milliseconds = timeOnGpu(*gpu, artifact, inputs, *dims);
+  auto executable = Executable::load(*artifact, opened.device);
+  if (!executable)
+    return executable.takeErrors();
+  auto plan = (*executable)->prepare(viewsOf(inputs));
+  if (!plan)
+    return plan.takeErrors();
+  side.peak = (*plan)->peakBytes();
+  for (const PlanStep &step : (*artifact)->plan.steps)
+    side.launches += step.kind == PlanStep::Kind::Launch;
+  if (opened.gpu) {
+    auto milliseconds = timeOnGpu(**executable, inputs);
     if (!milliseconds)
       return milliseconds.takeErrors();
     side.milliseconds = *milliseconds;
   } else {
-    for (const LaunchTraffic &launch : executable.interpreter->takeTraffic()) {
+    for (const LaunchTraffic &launch : opened.interpreter->takeTraffic()) {
       BufferTraffic total = launch.total();
       side.distinct += total.distinctRead + total.distinctWritten;
       side.issued += total.issuedRead + total.issuedWritten;
     }
   }
-  auto instance = PlanInstance::create(artifact, executable.device(), *dims);
-  if (!instance)
-    return instance.takeErrors();
-  side.peak = instance->peakBytes();
   return side;
 }
 
@@ -265,14 +301,14 @@ int compare(const Flags &flags) {
   auto inputs = makeInputs(signature, *words, true, "minic compare " + flags.file, dims);
   if (!inputs)
     return messages.fail(inputs.errors());
-  auto gpu = openDevice(*choice, messages);
-  if (!gpu)
-    return messages.fail(gpu.errors());
+  auto opened = openDevice(*choice, messages, /*countTraffic=*/true);
+  if (!opened)
+    return messages.fail(opened.errors());
 
-  Report report{.graph = signature.name, .device = deviceName(gpu->get()), .onGpu = *gpu != nullptr, .dims = dims};
+  Report report{.graph = signature.name, .device = opened->model(), .onGpu = opened->gpu != nullptr, .dims = dims};
   for (bool eager : {true, false}) {
     options->eager = eager;
-    auto side = runSide(*source, *options, gpu->get(), choice->shuffleSeed, *inputs, options->dims, flags.poison);
+    auto side = runSide(*source, *options, *opened, *inputs, flags.poison);
     if (!side)
       return messages.fail(side.errors(), &*source);
     (eager ? report.eager : report.fused) = std::move(*side);

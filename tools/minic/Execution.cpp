@@ -54,15 +54,26 @@ Expected<DeviceChoice> deviceChoice(const ExecutionFlags &flags) {
   return choice;
 }
 
-Expected<std::unique_ptr<CudaDevice>> openDevice(const DeviceChoice &choice, const Messages &messages) {
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic) {
+  OpenedDevice opened;
   std::string why;
-  if (choice.kind == DeviceChoice::Cuda || (choice.kind == DeviceChoice::Auto && cudaAvailable(why)))
-    return CudaDevice::create(choice.ordinal);
+  if (choice.kind == DeviceChoice::Cuda || (choice.kind == DeviceChoice::Auto && cudaAvailable(why))) {
+    auto client = Client::open();
+    if (!client)
+      return client.takeErrors();
+    auto gpu = (*client)->device(choice.ordinal);
+    if (!gpu)
+      return gpu.takeErrors();
+    opened.gpu = gpu->get();
+    opened.device = std::move(*gpu);
+    return opened;
+  }
   messages.note("running on the interpreter (CPU)" + (why.empty() ? "" : ": " + why));
-  return std::unique_ptr<CudaDevice>();
+  auto interpreter = std::make_shared<CpuDevice>(CpuOptions{.shuffleSeed = choice.shuffleSeed, .countTraffic = countTraffic});
+  opened.interpreter = interpreter.get();
+  opened.device = std::move(interpreter);
+  return opened;
 }
-
-std::string deviceName(const CudaDevice *device) { return device ? device->name() : "cpu"; }
 
 //===- Inputs -===//
 
@@ -172,41 +183,31 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
   return inputs;
 }
 
-//===- Executables -===//
+//===- Artifacts -===//
 
-Expected<void> prepare(Executable &executable, CompileOptions options, CudaDevice *gpu, const CpuOptions &cpu) {
-  LoadedModule &loaded = executable.loaded;
-  auto module = loadModule(loaded.context, loaded.source, options);
+Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
+                                                     CompileOptions options) {
+  Context context;
+  auto module = loadModule(context, source, options);
   if (!module)
     return module.takeErrors();
-  loaded.module = std::move(*module);
-  if (gpu && options.target.empty() && !loaded.module->targetStated) {
-    int capability = gpu->computeCapability();
+  options.withCode = opened.gpu != nullptr;
+  if (opened.gpu && options.target.empty() && !(*module)->targetStated) {
+    int capability = opened.gpu->computeCapability();
     const TargetInfo *target = targetForDevice(capability / 10, capability % 10);
     if (!target)
       return Diagnostic{.code = ErrorCode::NoDevice,
-                        .message = gpu->name() + " has compute capability " + std::to_string(capability / 10) + "." +
+                        .message = opened.model() + " has compute capability " + std::to_string(capability / 10) + "." +
                                    std::to_string(capability % 10) + ", older than any target",
                         .fix = "run on the interpreter with --device=cpu"};
-    loaded.module->target = target->name;
+    (*module)->target = target->name;
   }
-  auto chosen = chooseFunction(*loaded.module, options.graph);
-  if (!chosen)
-    return chosen.takeErrors();
-  options.graph = (*chosen)->name;
-  Stage stage = !gpu && (*chosen)->kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
-  if (auto lowered = lowerTo(*loaded.module, stage, options); !lowered) {
-    addReproducer(lowered.errors(), loaded.source, options, stage);
-    return lowered.takeErrors();
-  }
-  auto artifact = makeArtifact(*loaded.module, options, gpu != nullptr);
-  if (!artifact)
+  auto artifact = compile(**module, options);
+  if (!artifact) {
+    addReproducer(artifact.errors(), source, options, Stage::Plan);
     return artifact.takeErrors();
-  executable.artifact = std::move(*artifact);
-  executable.gpu = gpu;
-  if (!gpu)
-    executable.interpreter = std::make_unique<CpuDevice>(*loaded.module, cpu);
-  return {};
+  }
+  return std::make_shared<const Artifact>(std::move(*artifact));
 }
 
 } // namespace minic::cli

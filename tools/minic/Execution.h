@@ -3,9 +3,9 @@
 
 #include "Common.h"
 
-#include "minic/Artifact/RunPlan.h"
 #include "minic/Interp/CpuDevice.h"
 #include "minic/Runtime/CudaDevice.h"
+#include "minic/Runtime/Executable.h"
 
 #include <map>
 #include <optional>
@@ -26,10 +26,16 @@ struct DeviceChoice {
   uint64_t shuffleSeed = 0;
 };
 Expected<DeviceChoice> deviceChoice(const ExecutionFlags &flags);
-/// The GPU, or null for the interpreter; says so where it is the interpreter.
-Expected<std::unique_ptr<CudaDevice>> openDevice(const DeviceChoice &choice, const Messages &messages);
-/// "cpu" or the GPU's name.
-std::string deviceName(const CudaDevice *device);
+/// The device of a run, and which kind it is: the one that is not null.
+struct OpenedDevice {
+  std::shared_ptr<Device> device;
+  CudaDevice *gpu = nullptr;
+  CpuDevice *interpreter = nullptr;
+  /// "cpu" or the GPU's model.
+  std::string model() const { return gpu ? gpu->properties().model : "cpu"; }
+};
+/// Says so where it is the interpreter.
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic = false);
 
 /// Parameters and results of a graph or plan, copied, since lowering replaces the function.
 struct Signature {
@@ -46,16 +52,8 @@ Expected<std::map<std::string, std::string>> namedValues(std::string_view flag, 
 Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const std::map<std::string, std::string> &words,
                                              bool randomByDefault, const std::string &command, DimBindings &dims);
 
-/// A module lowered for one device, which outlives it.
-struct Executable {
-  LoadedModule loaded;
-  Artifact artifact;
-  std::unique_ptr<CpuDevice> interpreter; ///< Null on a GPU.
-  CudaDevice *gpu = nullptr;
-  explicit Executable(const SourceBuffer &source) : loaded(source) {}
-  Device &device() { return gpu ? static_cast<Device &>(*gpu) : *interpreter; }
-};
-/// Loads `executable.loaded.source` again and lowers it: a graph all the way; a plan on the interpreter is run where it stands.
-Expected<void> prepare(Executable &executable, CompileOptions options, CudaDevice *gpu, const CpuOptions &cpu);
+/// Compiles `source` for a device: without a target in flags or file it is the GPU's own.
+Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
+                                                     CompileOptions options);
 
 } // namespace minic::cli

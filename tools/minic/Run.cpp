@@ -1,6 +1,8 @@
 // minic run: a graph or plan on given inputs.
 #include "Execution.h"
 
+#include "minic/Artifact/RunPlan.h"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -85,20 +87,17 @@ int run(const Flags &flags) {
   if (!inputs)
     return messages.fail(inputs.errors());
 
-  auto gpu = openDevice(*choice, messages);
-  if (!gpu)
-    return messages.fail(gpu.errors());
-  Executable executable(*source);
-  if (auto prepared = prepare(executable, *options, gpu->get(), {.shuffleSeed = choice->shuffleSeed}); !prepared)
-    return messages.fail(prepared.errors(), &*source);
-  auto bound = bindDims(executable.artifact.plan, *inputs, options->dims);
-  if (!bound)
-    return messages.fail(bound.errors());
-  auto results = runPlan(executable.artifact, executable.device(), *inputs, *bound, {.poison = flags.poison});
+  auto opened = openDevice(*choice, messages);
+  if (!opened)
+    return messages.fail(opened.errors());
+  auto artifact = compileFor(*opened, *source, *options);
+  if (!artifact)
+    return messages.fail(artifact.errors(), &*source);
+  auto results = runPlan(**artifact, *opened->device, *inputs, options->dims, {.poison = flags.poison});
   if (!results)
     return messages.fail(results.errors(), &*source);
 
-  auto text = writeResults(flags, signature, *results, *files, deviceName(gpu->get()));
+  auto text = writeResults(flags, signature, *results, *files, opened->model());
   if (!text)
     return messages.fail(text.errors());
   if (auto written = writeOutput({}, *text); !written)

@@ -87,8 +87,8 @@ struct TensorView {
   DeviceMemory memory = 0;
   DType dtype = DType::F32;
   std::span<const int64_t> shape;
-  std::span<const int64_t> strides = {};  ///< In elements; empty means dense and row-major.
-  const Device *device = nullptr;         ///< Where it lies; null if the caller does not say.
+  std::span<const int64_t> strides = {}; ///< In elements; empty means dense and row-major.
+  const Device *device = nullptr;        ///< Where it lies; null if the caller does not say.
 };
 
 } // namespace minic

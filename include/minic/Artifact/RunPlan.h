@@ -8,7 +8,8 @@ namespace minic {
 
 /// What `run` sees of tensors in host memory: types and shapes, no memory. Valid while the tensors are.
 std::vector<TensorView> viewsOf(std::span<const HostTensor> tensors);
-/// Host memory of this shape, or why there is none: a broadcast may be far larger than what the user gave. `who` is for the message.
+/// Host memory of this shape, or why there is none: a broadcast may be far larger than what the user gave. `who` is for the
+/// message.
 Expected<HostTensor> makeHostTensor(DType dtype, std::span<const int64_t> shape, const std::string &who);
 
 /// Uploads `inputs`, walks the plan once, downloads the results, on the device's default stream. Everything allocated is released,

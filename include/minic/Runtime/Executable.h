@@ -12,8 +12,8 @@ namespace minic {
 
 class Executable;
 
-/// A run with its tensors fixed, recorded once: `launch` does it again with one call. It has temporaries of its own, so two launches
-/// of one CapturedRun must not overlap, and it must outlive them.
+/// A run with its tensors fixed, recorded once: `launch` does it again with one call. It has temporaries of its own, so two
+/// launches of one CapturedRun must not overlap, and it must outlive them.
 class CapturedRun {
 public:
   Expected<void> launch(const Stream &stream) const { return graph->launch(stream.handle()); }
@@ -40,20 +40,20 @@ public:
   /// What `run` takes: the graph's inputs without the weights, in order.
   const std::vector<TensorSpec> &inputs() const;
   const std::vector<TensorSpec> &results() const { return artifact().plan.results; }
-  /// The plan for these inputs (only dtypes and shapes are looked at): shapes of results, launches, memory. What is known is kept, up
-  /// to 64 shapes. `results` may be empty.
+  /// The plan for these inputs (only dtypes and shapes are looked at): shapes of results, launches, memory. What is known is kept,
+  /// up to 64 shapes. `results` may be empty.
   Expected<std::shared_ptr<const PreparedPlan>> prepare(std::span<const TensorView> inputs,
                                                         std::span<const TensorView> results = {}) const;
 
-  /// Enqueues one run. Errors name the tensor: number, type, shape, strides, device, alignment (16 bytes), overlap with a result. The
-  /// tensors must stay until the stream has done the work. What fails on the device is said by the next call that waits.
+  /// Enqueues one run. Errors name the tensor: number, type, shape, strides, device, alignment (16 bytes), overlap with a result.
+  /// The tensors must stay until the stream has done the work. What fails on the device is said by the next call that waits.
   Expected<void> run(const Stream &stream, std::span<const TensorView> inputs, std::span<const TensorView> results) const;
   /// The same with results in fresh buffers.
   Expected<std::vector<Buffer>> run(const std::shared_ptr<Stream> &stream, std::span<const TensorView> inputs) const;
   /// From host memory to host memory, on the device's default stream; waits.
   Expected<std::vector<HostTensor>> run(std::span<const HostTensor> inputs) const;
-  /// Records a run on these tensors, without doing it.
-  Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results) const;
+  /// Records `runs` runs on these tensors, one after the other, without doing them. More than one is for measuring.
+  Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results, int runs = 1) const;
 
 private:
   struct Impl;

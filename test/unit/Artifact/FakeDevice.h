@@ -1,4 +1,4 @@
-// A device of host vectors that counts what it is asked for and can be told to fail.
+// A device of host memory that counts what it is asked for and can be told to fail.
 #pragma once
 
 #include "minic/Artifact/RunPlan.h"
@@ -6,10 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace minic::test {
 
+/// Work is done when it is enqueued; memory is addresses. `calls` counts what can fail.
 class FakeDevice : public Device {
 public:
   struct Launch {
@@ -17,69 +22,138 @@ public:
     std::vector<int64_t> grid;
     std::vector<DeviceMemory> buffers;
     DimBindings dims;
+    StreamHandle stream;
   };
 
+  bool addressable = false;
   int failAfter = -1; ///< The call of this number (from 0) fails, releases not counted.
-  int calls = 0, allocations = 0, releases = 0, uploads = 0, downloads = 0, copies = 0;
+  std::atomic<int> calls = 0, allocations = 0, releases = 0, uploads = 0, downloads = 0, copies = 0, prepared = 0, finished = 0;
   std::vector<Launch> launches;
   /// What a launch does with its buffers.
   std::function<void(FakeDevice &, const Launch &)> kernel = [](FakeDevice &, const Launch &) {};
-  std::map<DeviceMemory, std::vector<std::byte>> live;
+  std::map<DeviceMemory, int64_t> live; ///< Bytes.
+  std::mutex mutex;                     ///< Of `launches` and `live`.
 
-  float *floats(DeviceMemory memory) { return reinterpret_cast<float *>(live.at(memory).data()); }
+  ~FakeDevice() override {
+    for (auto [memory, bytes] : live)
+      std::free(reinterpret_cast<void *>(memory));
+  }
+  static float *floats(DeviceMemory memory) { return reinterpret_cast<float *>(memory); }
 
-  Expected<DeviceMemory> allocate(int64_t bytes) override {
+  std::string name() const override { return "fake"; }
+  int computeCapability() const override { return 0; }
+  Expected<DeviceMemory> allocate(int64_t bytes, StreamHandle) override {
     if (fails())
       return error();
-    EXPECT_GT(bytes, 0);
-    DeviceMemory memory = 1000 + DeviceMemory(++allocations);
-    live[memory].resize(size_t(bytes));
-    return memory;
+    ++allocations;
+    void *memory = std::aligned_alloc(256, size_t(bytes + 511) / 256 * 256); // At least one element, and never twice the same.
+    std::lock_guard lock(mutex);
+    live[DeviceMemory(memory)] = bytes;
+    return DeviceMemory(memory);
   }
-  void release(DeviceMemory memory) override {
+  void release(DeviceMemory memory, StreamHandle) override {
     ++releases;
+    std::lock_guard lock(mutex);
     EXPECT_EQ(live.erase(memory), 1u) << "released twice or never allocated";
+    std::free(reinterpret_cast<void *>(memory));
   }
-  Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from) override {
+  bool isAddressable() const override { return addressable; }
+  Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle) override {
     ++uploads;
-    if (fails())
-      return error();
-    EXPECT_LE(from.size(), live.at(to).size());
-    std::copy(from.begin(), from.end(), live.at(to).begin());
-    return {};
+    return move(to, from.data(), int64_t(from.size()));
   }
-  Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from) override {
+  Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from, StreamHandle) override {
     ++downloads;
-    if (fails())
-      return error();
-    EXPECT_LE(to.size(), live.at(from).size());
-    std::copy_n(live.at(from).begin(), to.size(), to.begin());
-    return {};
+    return move(DeviceMemory(to.data()), reinterpret_cast<const std::byte *>(from), int64_t(to.size()));
   }
-  Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes) override {
+  Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes, StreamHandle) override {
     ++copies;
+    return move(to, reinterpret_cast<const std::byte *>(from), bytes);
+  }
+  Expected<void> poison(DeviceMemory memory, int64_t bytes, StreamHandle) override {
     if (fails())
       return error();
-    std::copy_n(live.at(from).begin(), bytes, live.at(to).begin());
+    std::memset(reinterpret_cast<void *>(memory), 0xff, size_t(bytes));
     return {};
   }
-  Expected<void> launch(const Artifact &, int index, std::span<const int64_t> grid, std::span<const DeviceMemory> buffers,
-                        const DimBindings &dims) override {
+  Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &, int index, std::span<const int64_t> grid,
+                                                    const DimBindings &dims) override {
+    ++prepared;
     if (fails())
       return error();
-    launches.push_back({index, {grid.begin(), grid.end()}, {buffers.begin(), buffers.end()}, dims});
-    kernel(*this, launches.back());
-    return {};
+    return std::unique_ptr<PreparedLaunch>(
+        std::make_unique<FakeLaunch>(*this, Launch{index, {grid.begin(), grid.end()}, {}, dims, nullptr}));
   }
-  Expected<void> synchronize() override {
+  Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override {
     if (fails())
       return error();
-    return {};
+    std::vector<Launch> steps;
+    recording = &steps;
+    auto done = body(nullptr);
+    recording = nullptr;
+    if (!done)
+      return done.takeErrors();
+    return std::unique_ptr<ReplayableGraph>(std::make_unique<FakeGraph>(*this, std::move(steps)));
   }
+  Expected<StreamHandle> createStream() override { return reinterpret_cast<StreamHandle>(uintptr_t(++streams)); }
+  void destroyStream(StreamHandle) override {}
+  Expected<void> synchronize(StreamHandle) override { return fails() ? Expected<void>(error()) : Expected<void>(); }
+  Expected<void> finish() override { return ++finished, Expected<void>(); }
+  Expected<EventHandle> createEvent() override { return EventHandle(this); }
+  void destroyEvent(EventHandle) override {}
+  Expected<void> record(EventHandle, StreamHandle) override { return {}; }
+  Expected<void> wait(StreamHandle, EventHandle) override { return {}; }
+  Expected<void> synchronizeEvent(EventHandle) override { return {}; }
+  Expected<bool> isDone(EventHandle) override { return true; }
+  Expected<double> elapsedMs(EventHandle, EventHandle) override { return 1.0; }
 
 private:
+  class FakeLaunch : public PreparedLaunch {
+  public:
+    FakeLaunch(FakeDevice &device, Launch launch) : device(device), launch(std::move(launch)) {}
+    Expected<void> enqueue(StreamHandle stream, std::span<const DeviceMemory> buffers) const override {
+      if (device.fails())
+        return error();
+      Launch now = launch;
+      now.buffers.assign(buffers.begin(), buffers.end());
+      now.stream = stream;
+      device.recording ? device.recording->push_back(std::move(now)) : device.work(std::move(now));
+      return {};
+    }
+
+  private:
+    FakeDevice &device;
+    Launch launch;
+  };
+  class FakeGraph : public ReplayableGraph {
+  public:
+    FakeGraph(FakeDevice &device, std::vector<Launch> steps) : device(device), steps(std::move(steps)) {}
+    Expected<void> launch(StreamHandle) const override {
+      for (const Launch &step : steps)
+        device.work(step);
+      return {};
+    }
+
+  private:
+    FakeDevice &device;
+    std::vector<Launch> steps;
+  };
+
+  void work(Launch launch) {
+    kernel(*this, launch);
+    std::lock_guard lock(mutex);
+    launches.push_back(std::move(launch));
+  }
+  Expected<void> move(DeviceMemory to, const std::byte *from, int64_t bytes) {
+    if (fails())
+      return error();
+    std::copy_n(from, bytes, reinterpret_cast<std::byte *>(to));
+    return {};
+  }
   bool fails() { return calls++ == failAfter; }
   static Diagnostic error() { return {.code = ErrorCode::CudaError, .message = "told to fail"}; }
+  std::atomic<int> streams = 0;
+  std::vector<Launch> *recording = nullptr; ///< Of the capture that is going on.
 };
 
 } // namespace minic::test

@@ -79,26 +79,27 @@ TEST(RunPlan, EveryFailureReleasesEverything) {
   whole.kernel = addKernel;
   ASSERT_TRUE(runPlan(artifact, whole, inputs, {}));
   ASSERT_GT(whole.calls, 10);
-  for (int call = 0; call < whole.calls; ++call) {
+  int calls = whole.calls;
+  for (int call = 0; call < calls; ++call) {
     FakeDevice device;
     device.kernel = addKernel;
     device.failAfter = call;
     auto results = runPlan(artifact, device, inputs, {});
     ASSERT_FALSE(results) << call;
     EXPECT_EQ(results.errors().front().message, "told to fail");
-    EXPECT_EQ(device.releases, device.allocations) << call;
+    EXPECT_EQ(device.releases, device.allocations.load()) << call;
     EXPECT_TRUE(device.live.empty()) << call;
   }
 }
 
 TEST(RunPlan, AllocationFailureSaysForWhat) {
   FakeDevice device;
-  device.failAfter = 1; // The constant: the input is there.
+  device.failAfter = 5; // After the constant's memory, bytes and wait, and two launches made ready.
   std::vector<HostTensor> inputs = {floats({4}, {1, 2, 3, 4})};
   auto results = runPlan(addConstant(), device, inputs, {});
   ASSERT_FALSE(results);
   ASSERT_EQ(results.errors().front().notes.size(), 1u);
-  EXPECT_EQ(results.errors().front().notes[0].message, "while allocating 16 bytes for 'c' of 'g', with 16 bytes allocated before");
+  EXPECT_EQ(results.errors().front().notes[0].message, "while allocating 16 bytes for 'x' of 'g'");
 }
 
 /// y = f(x), both of shape MxN.
@@ -144,7 +145,7 @@ TEST(RunPlan, CallbacksStandAroundTheLaunch) {
   std::string order;
   device.kernel = [&](FakeDevice &, const FakeDevice::Launch &) { order += "k"; };
   std::vector<HostTensor> inputs = {HostTensor(DType::F32, {2, 2})};
-  RunOptions options;
+  WalkOptions options;
   options.onLaunch = [&](const PlanStep &step, bool before) {
     EXPECT_EQ(step.kernel, 0);
     order += before ? "b" : "a";
@@ -220,34 +221,91 @@ TEST(RunPlan, DamagedPlansAreRefused) {
   EXPECT_TRUE(refused([](Artifact &a) { a.plan.results[0].shape = {3}; }));
 }
 
-TEST(PlanInstance, RunsManyTimes) {
+std::shared_ptr<const PreparedPlan> preparePlan(const Artifact &artifact, Device &device, DimBindings dims) {
+  auto constants = PlanConstants::create(artifact, device);
+  EXPECT_TRUE(constants);
+  auto plan = PreparedPlan::create(artifact, device, std::move(dims), *constants);
+  EXPECT_TRUE(plan) << plan.errors().front().message;
+  return plan ? *plan : nullptr;
+}
+
+/// Whether the device cuts one allocation into temporaries or takes each by itself, the plan is the same.
+class PreparedPlans : public testing::TestWithParam<bool> {};
+
+TEST_P(PreparedPlans, RunManyTimesOnTheCallersMemory) {
   Artifact artifact = addConstant();
   FakeDevice device;
   device.kernel = addKernel;
+  device.addressable = GetParam();
   {
-    auto made = PlanInstance::create(artifact, device, {{"N", 4}});
-    ASSERT_TRUE(made);
-    PlanInstance instance = std::move(*made);
-    EXPECT_EQ(instance.bytesOf(3), 16);
-    EXPECT_EQ(instance.peakBytes(), 5 * 16); // The view owns nothing.
+    auto plan = preparePlan(artifact, device, {{"N", 4}});
+    EXPECT_EQ(plan->peakBytes(), 5 * 16); // The view owns nothing.
+    EXPECT_EQ(plan->launches(), 2);
+    EXPECT_EQ(device.prepared, 2);
+    alignas(256) float x[4], y[4];
     for (float start : {1.0f, 5.0f}) {
-      ASSERT_TRUE(device.copyFromHost(instance.input(0), bytesOf({start, start, start, start})));
-      ASSERT_TRUE(instance.run());
-      HostTensor result(DType::F32, {4});
-      ASSERT_TRUE(device.copyToHost(result.bytes(), instance.result(0)));
-      EXPECT_EQ(result.get(0), 2 * start + 10);
-      EXPECT_EQ(result.get(3), 2 * start + 40);
+      std::ranges::fill(x, start);
+      auto workspace = plan->allocate(nullptr);
+      ASSERT_TRUE(workspace);
+      const DeviceMemory in[] = {DeviceMemory(x)}, out[] = {DeviceMemory(y)};
+      ASSERT_TRUE(plan->enqueue(nullptr, in, out, *workspace));
+      EXPECT_EQ(y[0], 2 * start + 10);
+      EXPECT_EQ(y[3], 2 * start + 40);
+      EXPECT_EQ(x[0], start);
     }
-    EXPECT_EQ(device.allocations, 5);
-    EXPECT_EQ(device.releases, 0);
+    // The constant once, and the two temporaries of each run.
+    EXPECT_EQ(device.allocations, GetParam() ? 3 : 5);
+    EXPECT_EQ(device.prepared, 2);
+    EXPECT_EQ(device.live.size(), 1u);
   }
-  EXPECT_EQ(device.releases, 5);
+  EXPECT_TRUE(device.live.empty());
+  EXPECT_EQ(device.finished, 1); // Before the constant goes: other streams may read it.
+}
+INSTANTIATE_TEST_SUITE_P(, PreparedPlans, testing::Bool(),
+                         [](const auto &addressable) { return addressable.param ? "InOneAllocation" : "OneByOne"; });
+
+TEST(PreparedPlan, TemporariesDoNotOverlap) {
+  Artifact artifact = addConstant();
+  FakeDevice device;
+  device.addressable = true;
+  auto plan = preparePlan(artifact, device, {{"N", 4}});
+  auto workspace = plan->allocate(nullptr);
+  alignas(256) float x[4] = {}, y[4];
+  const DeviceMemory in[] = {DeviceMemory(x)}, out[] = {DeviceMemory(y)};
+  ASSERT_TRUE(plan->enqueue(nullptr, in, out, *workspace));
+  DeviceMemory copied = device.launches[0].buffers[0], square = device.launches[0].buffers[2];
+  EXPECT_GE(std::max(copied, square) - std::min(copied, square), 16u);
+  EXPECT_EQ(copied % 256, 0u);
+  EXPECT_EQ(square % 256, 0u);
 }
 
-TEST(PlanInstance, NeedsEveryDim) {
+TEST(PreparedPlan, ResultsThatAreConstantsInputsOrPartsAreCopied) {
+  Artifact artifact;
+  Plan &plan = artifact.plan;
+  plan.name = "g";
+  plan.inputs = {spec("x", {2})};
+  plan.buffers = {{spec("x", {2})}, {spec("c", {2})}, {spec("v", {2})}, {spec("large", {4})}, {spec("part", {2})}};
+  plan.steps = {{.kind = Kind::Constant, .result = 1, .data = bytesOf({7, 8})},
+                {.kind = Kind::View, .result = 2, .operands = {0}},
+                {.kind = Kind::Alloc, .result = 3},
+                {.kind = Kind::View, .result = 4, .operands = {3}}};
+  plan.results = {spec("a", {2}), spec("b", {2}), spec("p", {2})};
+  plan.resultBuffers = {1, 2, 4};
+  FakeDevice device;
+  std::vector<HostTensor> inputs = {floats({2}, {1, 2})};
+  auto results = runPlan(artifact, device, inputs);
+  ASSERT_TRUE(results) << results.errors().front().message;
+  EXPECT_EQ(tensorText((*results)[0]), "[7, 8]");
+  EXPECT_EQ(tensorText((*results)[1]), "[1, 2]");
+  EXPECT_EQ(device.copies, 3);
+}
+
+TEST(PreparedPlan, NeedsEveryDim) {
   FakeDevice device;
   Artifact artifact = addConstant();
-  auto made = PlanInstance::create(artifact, device, {});
+  auto constants = PlanConstants::create(artifact, device);
+  ASSERT_TRUE(constants);
+  auto made = PreparedPlan::create(artifact, device, {}, *constants);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.errors().front().code, ErrorCode::UnboundDim);
 }

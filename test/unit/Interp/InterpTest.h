@@ -1,6 +1,7 @@
 // What the interpreter's tests share: text to a module, kernels on a CPU device, tensors from numbers.
 #pragma once
 
+#include "minic/Artifact/RunPlan.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Verifier.h"
 #include "minic/Interp/CpuDevice.h"
@@ -84,20 +85,23 @@ inline Outcome runKernel(const std::string &text, std::vector<int64_t> grid, std
   std::vector<DeviceMemory> memory;
   for (const auto *list : {&inputs, &outputs})
     for (const HostTensor &tensor : *list) {
-      auto allocated = device.allocate(int64_t(tensor.bytes().size()));
+      auto allocated = device.allocate(int64_t(tensor.bytes().size()), nullptr);
       if (!allocated)
         return failed(allocated.takeErrors());
       memory.push_back(*allocated);
       if (list == &inputs)
-        if (auto copied = device.copyFromHost(*allocated, tensor.bytes()); !copied)
+        if (auto copied = device.copyFromHost(*allocated, tensor.bytes(), nullptr); !copied)
           return failed(copied.takeErrors());
     }
   Artifact artifact;
   artifact.kernels.push_back({.name = (*module).functions()[0]->name});
-  if (auto launched = device.launch(artifact, 0, grid, memory, dims); !launched)
+  auto launch = device.prepare(artifact, 0, grid, dims);
+  if (!launch)
+    return failed(launch.takeErrors());
+  if (auto launched = (*launch)->enqueue(nullptr, memory); !launched)
     return failed(launched.takeErrors());
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (auto copied = device.copyToHost(outputs[i].bytes(), memory[inputs.size() + i]); !copied)
+    if (auto copied = device.copyToHost(outputs[i].bytes(), memory[inputs.size() + i], nullptr); !copied)
       return failed(copied.takeErrors());
   outcome.outputs = std::move(outputs);
   auto traffic = device.takeTraffic();

@@ -329,12 +329,14 @@ TEST(Tile, FirstErrorInProgramOrder) {
   artifact.kernels.push_back({.name = "u"});
   for (uint64_t seed = 0; seed < 8; ++seed) {
     CpuDevice device(*module, {.threads = 1 + int(seed % 3), .shuffleSeed = seed});
-    DeviceMemory x = *device.allocate(48), y = *device.allocate(48);
+    DeviceMemory x = *device.allocate(48, nullptr), y = *device.allocate(48, nullptr);
     std::byte bytes[24] = {};
-    ASSERT_TRUE(device.copyFromHost(x, bytes));
+    ASSERT_TRUE(device.copyFromHost(x, bytes, nullptr));
     int64_t grid[] = {6};
     DeviceMemory buffers[] = {x, y};
-    auto launched = device.launch(artifact, 0, grid, buffers, {});
+    auto launch = device.prepare(artifact, 0, grid, {});
+    ASSERT_TRUE(launch);
+    auto launched = (*launch)->enqueue(nullptr, buffers);
     ASSERT_FALSE(launched);
     EXPECT_TRUE(has(launched.errors()[0].message, "program (3): the element of 'x' at [6]")) << launched.errors()[0].message;
   }
@@ -404,29 +406,29 @@ TEST(Tile, MemoryHasLimits) {
   Context context;
   Module module(context);
   CpuDevice device(module);
-  auto big = device.allocate(int64_t(9) << 30);
+  auto big = device.allocate(int64_t(9) << 30, nullptr);
   ASSERT_FALSE(big);
   EXPECT_EQ(big.errors()[0].code, ErrorCode::OutOfMemory);
-  auto memory = device.allocate(16);
+  auto memory = device.allocate(16, nullptr);
   ASSERT_TRUE(memory);
   std::byte bytes[32] = {};
-  EXPECT_FALSE(device.copyFromHost(*memory, bytes));
-  EXPECT_TRUE(device.copyFromHost(*memory, std::span(bytes, 16)));
-  EXPECT_TRUE(device.copyToHost(std::span(bytes, 16), *memory));
-  device.release(*memory);
-  EXPECT_FALSE(device.copyToHost(std::span(bytes, 16), *memory));
+  EXPECT_FALSE(device.copyFromHost(*memory, bytes, nullptr));
+  EXPECT_TRUE(device.copyFromHost(*memory, std::span(bytes, 16), nullptr));
+  EXPECT_TRUE(device.copyToHost(std::span(bytes, 16), *memory, nullptr));
+  device.release(*memory, nullptr);
+  EXPECT_FALSE(device.copyToHost(std::span(bytes, 16), *memory, nullptr));
 }
 
 TEST(Tile, CopiesKeepWhatIsUndefined) {
   Context context;
   Module module(context);
   CpuDevice device(module);
-  DeviceMemory a = *device.allocate(8), b = *device.allocate(8);
+  DeviceMemory a = *device.allocate(8, nullptr), b = *device.allocate(8, nullptr);
   std::byte bytes[8] = {};
-  ASSERT_TRUE(device.copyFromHost(a, std::span(bytes, 4)));
-  ASSERT_TRUE(device.copy(b, a, 8));
-  EXPECT_TRUE(device.copyToHost(std::span(bytes, 4), b));
-  auto whole = device.copyToHost(std::span(bytes, 8), b);
+  ASSERT_TRUE(device.copyFromHost(a, std::span(bytes, 4), nullptr));
+  ASSERT_TRUE(device.copy(b, a, 8, nullptr));
+  EXPECT_TRUE(device.copyToHost(std::span(bytes, 4), b, nullptr));
+  auto whole = device.copyToHost(std::span(bytes, 8), b, nullptr);
   ASSERT_FALSE(whole);
   EXPECT_EQ(whole.errors()[0].code, ErrorCode::LostStore);
 }

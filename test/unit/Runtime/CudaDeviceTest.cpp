@@ -1,8 +1,14 @@
 #include "minic/Runtime/CudaDevice.h"
+#include "minic/Artifact/RunPlan.h"
+#include "minic/Runtime/Executable.h"
+
+#include "../../../lib/Runtime/DriverApi.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -31,6 +37,7 @@ const DimExpr n = DimExpr::name("N");
 
 Artifact doubling(std::string ptx, std::string name = "twice") {
   Artifact artifact;
+  artifact.target = "sm_80";
   artifact.kernels = {{.name = name, .ptx = std::move(ptx), .params = std::vector<KernelParam>(2), .dims = {"N"}, .threads = 32}};
   Plan &plan = artifact.plan;
   plan.name = name;
@@ -56,16 +63,20 @@ protected:
     std::string why;
     if (!cudaAvailable(why))
       GTEST_SKIP() << why;
-    auto opened = CudaDevice::create(0);
+    auto opened = Client::open();
     ASSERT_TRUE(opened) << opened.errors().front().message;
-    device = std::move(*opened);
+    client = std::move(*opened);
+    auto first = client->device(0);
+    ASSERT_TRUE(first) << first.errors().front().message;
+    device = std::move(*first);
   }
   Expected<std::vector<HostTensor>> run(const Artifact &artifact, int64_t size) {
     std::vector<HostTensor> inputs;
     inputs.push_back(iota(size));
     return runPlan(artifact, *device, inputs, {});
   }
-  std::unique_ptr<CudaDevice> device;
+  std::shared_ptr<Client> client;
+  std::shared_ptr<CudaDevice> device;
 };
 
 TEST(CudaAvailable, NeverAborts) {
@@ -73,23 +84,34 @@ TEST(CudaAvailable, NeverAborts) {
   bool available = cudaAvailable(why);
   EXPECT_EQ(available, why.empty()) << why;
   EXPECT_EQ(why.find('\n'), std::string::npos);
-  auto device = CudaDevice::create(0);
-  EXPECT_EQ(bool(device), available);
-  if (!device) {
-    ErrorCode code = device.errors().front().code;
-    EXPECT_TRUE(code == ErrorCode::NoDriver || code == ErrorCode::NoDevice) << device.errors().front().message;
+  auto client = Client::open();
+  EXPECT_EQ(client && (*client)->deviceCount() > 0, available);
+  if (!client) {
+    ErrorCode code = client.errors().front().code;
+    EXPECT_TRUE(code == ErrorCode::NoDriver || code == ErrorCode::NoDevice) << client.errors().front().message;
   }
 }
 
 TEST_F(Cuda, SaysWhatItIs) {
-  EXPECT_FALSE(device->name().empty());
-  EXPECT_GE(device->computeCapability(), 50);
-  EXPECT_GE(device->driverVersion(), 11000);
-  EXPECT_GT(device->multiprocessors(), 0);
-  auto none = CudaDevice::create(1000);
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.errors().front().code, ErrorCode::NoDevice);
-  EXPECT_FALSE(CudaDevice::create(-1));
+  const GpuProperties &properties = device->properties();
+  EXPECT_EQ(device->name(), "cuda:0");
+  EXPECT_FALSE(properties.model.empty());
+  EXPECT_GE(properties.computeCapability, 50);
+  EXPECT_GT(properties.multiprocessors, 0);
+  EXPECT_GT(properties.l2Bytes, 0);
+  EXPECT_GE(client->driverVersion(), 11040);
+  auto free = device->freeBytes();
+  ASSERT_TRUE(free);
+  EXPECT_GT(*free, 0);
+  EXPECT_LE(*free, properties.memoryBytes);
+  for (int ordinal : {1000, -1}) {
+    auto none = client->device(ordinal);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.errors().front().code, ErrorCode::NoDevice);
+  }
+  auto again = client->device(0);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, device); // One object for a device.
 }
 
 TEST_F(Cuda, RunsAPlan) {
@@ -102,20 +124,47 @@ TEST_F(Cuda, RunsAPlan) {
   }
 }
 
-TEST_F(Cuda, CopiesOnTheDevice) {
-  std::vector<std::byte> bytes(1000), back(1000);
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = std::byte(i * 7);
-  auto a = device->allocate(1000), b = device->allocate(1000);
-  ASSERT_TRUE(a && b);
-  ASSERT_TRUE(device->copyFromHost(*a, bytes));
-  ASSERT_TRUE(device->copy(*b, *a, 1000));
-  ASSERT_TRUE(device->copyToHost(back, *b));
-  EXPECT_EQ(bytes, back);
-  ASSERT_TRUE(device->copyFromHost(*a, {}));
-  ASSERT_TRUE(device->copyToHost({}, *a));
-  device->release(*a);
-  device->release(*b);
+TEST_F(Cuda, CopiesOfAllSizes) {
+  // Less than a chunk of staging memory, exactly one, and many with a rest.
+  for (size_t size : {size_t(0), size_t(1), size_t(1000), size_t(4) << 20, (size_t(100) << 20) + 13}) {
+    std::vector<std::byte> bytes(size), back(size);
+    for (size_t i = 0; i < size; ++i)
+      bytes[i] = std::byte(i * 7 + i / 251);
+    auto a = device->allocate(int64_t(size), nullptr), b = device->allocate(int64_t(size), nullptr);
+    ASSERT_TRUE(a && b);
+    EXPECT_EQ(*a % 256, 0u);
+    ASSERT_TRUE(device->copyFromHost(*a, bytes, nullptr));
+    ASSERT_TRUE(device->poison(*b, int64_t(size), nullptr));
+    ASSERT_TRUE(device->copy(*b, *a, int64_t(size), nullptr));
+    ASSERT_TRUE(device->copyToHost(back, *b, nullptr));
+    EXPECT_TRUE(bytes == back) << size;
+    ASSERT_TRUE(device->poison(*b, int64_t(size), nullptr));
+    ASSERT_TRUE(device->copyToHost(back, *b, nullptr));
+    EXPECT_TRUE(std::ranges::all_of(back, [](std::byte byte) { return byte == std::byte(0xff); }));
+    device->release(*a, nullptr);
+    device->release(*b, nullptr);
+  }
+}
+
+TEST_F(Cuda, CopiesFromManyThreadsShareTheStaging) {
+  // More threads than there are chunks, each holding one while it asks for the next.
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 24; ++t)
+    threads.emplace_back([&, t] {
+      auto stream = Stream::create(device);
+      HostTensor tensor(DType::I32, {3 << 20});
+      for (int round = 0; round < 3; ++round) {
+        std::ranges::fill(std::span(tensor.as<int32_t>(), size_t(tensor.numElements())), t * 1000 + round);
+        auto buffer = Buffer::upload(*stream, tensor);
+        auto back = buffer ? buffer->download() : buffer.takeErrors();
+        if (!back || !std::ranges::equal(back->bytes(), tensor.bytes()))
+          ++wrong;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(Cuda, SameNameWithOtherTextIsAnotherKernel) {
@@ -140,32 +189,34 @@ TEST_F(Cuda, RunsFromAnotherThread) {
 
 TEST_F(Cuda, HostBytesMayChangeAtOnce) {
   constexpr int64_t count = 1 << 20;
-  auto from = device->allocate(count * 4), to = device->allocate(count * 4);
+  auto stream = Stream::create(device);
+  ASSERT_TRUE(stream);
+  StreamHandle order = (*stream)->handle();
+  auto from = device->allocate(count * 4, order), to = device->allocate(count * 4, order);
   ASSERT_TRUE(from && to);
-  EXPECT_EQ(*from % 256, 0u);
   Artifact artifact = doubling(doubleKernel("twice"));
+  const int64_t grid[] = {count / 32};
+  const DeviceMemory buffers[] = {*from, *to};
+  auto launch = device->prepare(artifact, 0, grid, {{"N", count}});
+  ASSERT_TRUE(launch) << launch.errors().front().message;
   std::vector<float> host(count);
   for (int round = 0; round < 200; ++round) {
     std::ranges::fill(host, float(round));
-    ASSERT_TRUE(device->copyFromHost(*from, std::as_bytes(std::span(host))));
-    const int64_t grid[] = {count / 32};
-    const DeviceMemory buffers[] = {*from, *to};
-    ASSERT_TRUE(device->launch(artifact, 0, grid, buffers, {{"N", count}}));
+    ASSERT_TRUE(device->copyFromHost(*from, std::as_bytes(std::span(host)), order));
     std::ranges::fill(host, -1.0f);
-    ASSERT_TRUE(device->copyToHost(std::as_writable_bytes(std::span(host)), *to));
+    ASSERT_TRUE((*launch)->enqueue(order, buffers));
+    ASSERT_TRUE(device->copyToHost(std::as_writable_bytes(std::span(host)), *to, order));
     ASSERT_TRUE(std::ranges::all_of(host, [&](float value) { return value == 2.0f * float(round); })) << round;
   }
-  // Release right after a launch that reads the memory.
-  const int64_t grid[] = {count / 32};
-  const DeviceMemory buffers[] = {*from, *to};
-  ASSERT_TRUE(device->launch(artifact, 0, grid, buffers, {{"N", count}}));
-  device->release(*from);
-  EXPECT_TRUE(device->synchronize());
-  device->release(*to);
+  // Released right after a launch that reads it: in the order of the stream.
+  ASSERT_TRUE((*launch)->enqueue(order, buffers));
+  device->release(*from, order);
+  EXPECT_TRUE((*stream)->synchronize());
+  device->release(*to, order);
 }
 
 TEST_F(Cuda, OutOfMemoryIsAnErrorAndNothingElse) {
-  auto memory = device->allocate(int64_t(10) << 40);
+  auto memory = device->allocate(int64_t(10) << 40, nullptr);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.errors().front().code, ErrorCode::OutOfMemory);
   EXPECT_NE(memory.errors().front().message.find("10995116277760 bytes"), std::string::npos);
@@ -188,37 +239,85 @@ TEST_F(Cuda, BadPtxBringsTheDriversLog) {
 
 TEST_F(Cuda, LaunchLimits) {
   Artifact artifact = doubling(doubleKernel("twice"));
-  const DeviceMemory buffers[] = {0, 0};
-  const int64_t tooMany[] = {65536, 32768};
-  auto done = device->launch(artifact, 0, tooMany, buffers, {{"N", 0}});
+  const int64_t tooMany[] = {65536, 32768}, one[] = {1};
+  auto done = device->prepare(artifact, 0, tooMany, {{"N", 0}});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.errors().front().code, ErrorCode::ResourceLimit);
   EXPECT_NE(done.errors().front().message.find("'twice'"), std::string::npos);
   artifact.kernels[0].threads = 1025;
-  const int64_t one[] = {1};
-  EXPECT_FALSE(device->launch(artifact, 0, one, buffers, {{"N", 0}}));
+  EXPECT_FALSE(device->prepare(artifact, 0, one, {{"N", 0}}));
   artifact.kernels[0].threads = 32;
-  EXPECT_FALSE(device->launch(artifact, 0, one, buffers, {}));
-  EXPECT_TRUE(device->launch(artifact, 0, one, buffers, {{"N", 0}}));
-  EXPECT_TRUE(device->synchronize());
+  EXPECT_FALSE(device->prepare(artifact, 0, one, {}));
+  EXPECT_TRUE(device->prepare(artifact, 0, one, {{"N", 0}}));
+  for (const char *target : {"sm_50a", "sm_999"}) {
+    artifact.target = target;
+    auto other = device->prepare(artifact, 0, one, {{"N", 0}});
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.errors().front().code, ErrorCode::WrongDevice);
+    EXPECT_NE(other.errors().front().message.find(target), std::string::npos);
+  }
 }
 
-TEST_F(Cuda, MeasuresTime) {
-  Artifact artifact = doubling(doubleKernel("twice"));
-  auto instance = PlanInstance::create(artifact, *device, {{"N", 1 << 24}});
-  ASSERT_TRUE(instance);
-  int runs = 0;
-  auto body = [&] { return ++runs, instance->run(); };
-  auto times = device->timesMs(body, 5, 2);
-  ASSERT_TRUE(times);
-  EXPECT_EQ(times->size(), 5u);
-  EXPECT_EQ(runs, 7);
-  auto median = device->timeMs(body, 4);
-  ASSERT_TRUE(median);
-  EXPECT_GT(*median, 0.001); // 128 MiB in less than a microsecond is more than any memory gives.
-  EXPECT_LT(*median, 1000);
-  auto failing = device->timesMs([&]() -> Expected<void> { return Diagnostic{.code = ErrorCode::CudaError, .message = "no"}; }, 3);
-  EXPECT_FALSE(failing);
+TEST_F(Cuda, EventsOrderStreamsAndMeasure) {
+  auto a = Stream::create(device), b = Stream::create(device);
+  auto start = Event::create(device), end = Event::create(device), idle = Event::create(device);
+  ASSERT_TRUE(a && b && start && end && idle);
+  EXPECT_FALSE((*end)->msSince(**idle)); // Neither is recorded.
+  constexpr int64_t bytes = int64_t(1) << 28;
+  auto memory = device->allocate(bytes, (*a)->handle());
+  ASSERT_TRUE(memory);
+  ASSERT_TRUE((*start)->record(**a));
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(device->poison(*memory, bytes, (*a)->handle()));
+  ASSERT_TRUE((*end)->record(**a));
+  ASSERT_TRUE((*end)->hold(**b));
+  ASSERT_TRUE((*b)->synchronize());
+  auto done = (*end)->isDone();
+  ASSERT_TRUE(done);
+  EXPECT_TRUE(*done); // b waited for it.
+  auto time = (*end)->msSince(**start);
+  ASSERT_TRUE(time);
+  EXPECT_GT(*time, 0.1); // 5 GiB in 100 us is more than any memory takes.
+  EXPECT_LT(*time, 10000);
+  device->release(*memory, (*a)->handle());
+}
+
+TEST_F(Cuda, CapturedRunsReplay) {
+  auto executable = Executable::load(std::make_shared<Artifact>(doubling(doubleKernel("twice"))), device);
+  auto stream = Stream::create(device);
+  ASSERT_TRUE(executable && stream);
+  auto x = Buffer::upload(*stream, iota(1000)), y = Buffer::allocate(*stream, DType::F32, {1000});
+  ASSERT_TRUE(x && y);
+  const TensorView in[] = {x->view()}, out[] = {y->view()};
+  ASSERT_TRUE(device->poison(y->memory(), y->bytes(), (*stream)->handle()));
+  auto captured = (*executable)->capture(in, out);
+  ASSERT_TRUE(captured) << captured.errors().front().message;
+  EXPECT_TRUE(std::isnan(y->download()->get(1))); // Recorded, not run.
+  for (int round = 0; round < 3; ++round)
+    ASSERT_TRUE(captured->launch(**stream));
+  EXPECT_EQ(y->download()->get(999), 1998);
+}
+
+TEST_F(Cuda, ForeignContextsStayCurrent) {
+  auto api = cuda::DriverApi::open();
+  ASSERT_TRUE(api);
+  // A context of another library, current in this thread: it is after every call.
+  cuda::CuContext foreign = nullptr, current = nullptr;
+  auto create = reinterpret_cast<cuda::CuResult (*)(cuda::CuContext *, unsigned, cuda::CuDevice)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxCreate_v2"));
+  ASSERT_EQ(create(&foreign, 0, 0), cuda::success);
+  ASSERT_TRUE(run(doubling(doubleKernel("twice")), 10));
+  ASSERT_EQ(api->cuCtxGetCurrent(&current), cuda::success);
+  EXPECT_EQ(current, foreign);
+  // And a device in that context.
+  auto adopted = client->adopt(foreign);
+  ASSERT_TRUE(adopted) << adopted.errors().front().message;
+  std::vector<HostTensor> inputs = {iota(10)};
+  cuda::CuContext popped = nullptr;
+  ASSERT_EQ(api->cuCtxPopCurrent_v2(&popped), cuda::success);
+  auto results = runPlan(doubling(doubleKernel("twice")), **adopted, inputs);
+  ASSERT_TRUE(results) << results.errors().front().message;
+  EXPECT_EQ(results->front().get(9), 18);
 }
 
 /// Runs `body` in a new process that opens the device itself, and gives its exit code.
@@ -239,33 +338,35 @@ TEST_F(Cuda, FaultNamesTheKernelAndIsRepeated) {
     EXPECT_EQ(inNewProcess("--gtest_filter=Cuda.FaultNamesTheKernelAndIsRepeated"), 0);
     return;
   }
-  auto memory = device->allocate(16);
+  auto memory = device->allocate(16, nullptr);
   ASSERT_TRUE(memory);
-  auto results = run(doubling(doubleKernel("culprit", true), "culprit"), 10);
+  Artifact artifact = doubling(doubleKernel("culprit", true), "culprit");
+  artifact.kernels[0].ops = {"add at 3:8"};
+  auto results = run(artifact, 10);
   ASSERT_FALSE(results);
   std::string first = results.errors().front().message;
-  EXPECT_NE(first.find("kernel 'culprit' failed: CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << first;
-  auto again = device->allocate(16);
+  EXPECT_NE(first.find("kernel 'culprit' (add at 3:8) failed: CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << first;
+  auto again = device->allocate(16, nullptr);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.errors().front().message, first);
-  auto done = device->synchronize();
+  auto done = device->synchronize(nullptr);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.errors().front().message, first);
-  device->release(*memory);
+  device->release(*memory, nullptr);
 }
 
 TEST_F(Cuda, ForkedChildGetsAnError) {
   pid_t child = fork();
   if (child == 0) {
-    auto done = device->synchronize();
+    auto done = device->synchronize(nullptr);
     bool said = !done && done.errors().front().message.find("fork") != std::string::npos;
-    bool opened = bool(CudaDevice::create(0));
+    bool opened = bool(Client::open());
     _exit(said && !opened ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_TRUE(device->synchronize());
+  EXPECT_TRUE(device->synchronize(nullptr));
 }
 
 } // namespace

@@ -1,0 +1,230 @@
+// Executables on a device of host memory: what is checked, what is kept, what threads share. No GPU is needed.
+#include "minic/Runtime/Executable.h"
+
+#include "../Artifact/FakeDevice.h"
+
+#include <thread>
+
+using namespace minic;
+using minic::test::FakeDevice;
+using Kind = PlanStep::Kind;
+
+namespace {
+
+const DimExpr n = DimExpr::name("N");
+
+TensorSpec spec(std::string name) { return {name, DType::F32, {n}}; }
+
+/// y = x * w + 1 through a temporary t = x * w; the 1 is a constant of the plan.
+std::shared_ptr<const Artifact> scale() {
+  Artifact artifact;
+  artifact.kernels = {{.name = "mul", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32},
+                      {.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
+  float one = 1;
+  auto *bytes = reinterpret_cast<const std::byte *>(&one);
+  Plan &plan = artifact.plan;
+  plan.name = "scale";
+  plan.inputs = {spec("x"), spec("w")};
+  plan.results = {spec("y")};
+  plan.buffers = {{spec("x")}, {spec("w")}, {{"one", DType::F32, {1}}}, {spec("t")}, {spec("y")}};
+  plan.steps = {{.kind = Kind::Constant, .result = 2, .data = {bytes, bytes + 4}},
+                {.kind = Kind::Alloc, .result = 3},
+                {.kind = Kind::Launch, .operands = {0, 1, 3}, .kernel = 0, .grid = {n}},
+                {.kind = Kind::Alloc, .result = 4},
+                {.kind = Kind::Launch, .operands = {3, 2, 4}, .kernel = 1, .grid = {n}}};
+  plan.resultBuffers = {4};
+  return std::make_shared<const Artifact>(std::move(artifact));
+}
+
+void scaleKernels(FakeDevice &, const FakeDevice::Launch &launch) {
+  float *a = FakeDevice::floats(launch.buffers[0]), *b = FakeDevice::floats(launch.buffers[1]);
+  float *out = FakeDevice::floats(launch.buffers[2]);
+  for (int64_t i = 0; i < launch.dims.at("N"); ++i)
+    out[i] = launch.kernel == 0 ? a[i] * b[i] : a[i] + b[0];
+}
+
+HostTensor numbers(int64_t count, float first) {
+  HostTensor tensor(DType::F32, {count});
+  for (int64_t i = 0; i < count; ++i)
+    tensor.as<float>()[i] = first + float(i);
+  return tensor;
+}
+
+class Executables : public testing::Test {
+protected:
+  void SetUp() override {
+    device->kernel = scaleKernels;
+    device->addressable = true;
+  }
+  std::shared_ptr<Executable> load(const std::map<std::string, HostTensor> &weights = {}) {
+    auto executable = Executable::load(scale(), device, weights);
+    EXPECT_TRUE(executable) << executable.errors().front().message;
+    return *executable;
+  }
+  Diagnostic refused(const std::vector<TensorView> &inputs, const std::vector<TensorView> &results) {
+    auto done = load()->run(*Stream::borrow(device, nullptr), inputs, results);
+    EXPECT_FALSE(done);
+    EXPECT_TRUE(device->launches.empty());
+    return done ? Diagnostic{.code = ErrorCode::BadFlag, .message = "no error"} : done.errors().front();
+  }
+  std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
+};
+
+TEST_F(Executables, RunFromHostToHost) {
+  auto executable = load();
+  std::vector<HostTensor> inputs = {numbers(4, 1), numbers(4, 10)};
+  auto results = executable->run(inputs);
+  ASSERT_TRUE(results) << results.errors().front().message;
+  EXPECT_EQ(tensorText((*results)[0]), "[11, 23, 37, 53]");
+  EXPECT_EQ(device->live.size(), 1u); // The constant.
+  executable.reset();
+  EXPECT_TRUE(device->live.empty());
+}
+
+TEST_F(Executables, WeightsAreBoundOnce) {
+  auto executable = load({{"w", numbers(4, 10)}});
+  ASSERT_EQ(executable->inputs().size(), 1u);
+  EXPECT_EQ(executable->inputs()[0].name, "x");
+  int uploads = device->uploads;
+  for (float first : {1.0f, 2.0f}) {
+    std::vector<HostTensor> inputs = {numbers(4, first)};
+    auto results = executable->run(inputs);
+    ASSERT_TRUE(results);
+    EXPECT_EQ(results->front().get(0), first * 10 + 1);
+  }
+  EXPECT_EQ(device->uploads, uploads + 2);
+  // Its size binds N like any input's.
+  std::vector<HostTensor> longer = {numbers(5, 1)};
+  auto results = executable->run(longer);
+  ASSERT_FALSE(results);
+  EXPECT_EQ(results.errors().front().message, "input 'w' has shape 4xf32, expected 5xf32");
+  int finished = device->finished;
+  executable.reset();
+  EXPECT_GT(device->finished, finished); // Work on any stream may still read it.
+  EXPECT_TRUE(device->live.empty());
+}
+
+TEST_F(Executables, WeightsThatDoNotFit) {
+  auto message = [&](const std::map<std::string, HostTensor> &weights) {
+    auto executable = Executable::load(scale(), device, weights);
+    EXPECT_FALSE(executable);
+    return executable ? "" : executable.errors().front().message + "; " + executable.errors().front().fix;
+  };
+  EXPECT_EQ(message({{"w", HostTensor(DType::F64, {4})}}), "weight 'w' has shape 4xf64, expected Nxf32; ");
+  EXPECT_EQ(message({{"w", HostTensor(DType::F32, {4, 4})}}), "weight 'w' has shape 4x4xf32, expected Nxf32; ");
+  EXPECT_EQ(message({{"ww", HostTensor(DType::F32, {4})}}),
+            "'scale' has no input 'ww' to bind a weight to; did you mean w?");
+  EXPECT_TRUE(device->live.empty());
+}
+
+TEST_F(Executables, PreparedOncePerShape) {
+  auto executable = load();
+  auto run = [&](int64_t size) {
+    std::vector<HostTensor> inputs = {numbers(size, 1), numbers(size, 1)};
+    EXPECT_TRUE(executable->run(inputs));
+  };
+  run(4);
+  EXPECT_EQ(device->prepared, 2);
+  run(4);
+  EXPECT_EQ(device->prepared, 2);
+  run(5);
+  run(4);
+  EXPECT_EQ(device->prepared, 4);
+  for (int64_t size = 10; size < 74; ++size)
+    run(size);
+  EXPECT_EQ(device->prepared, 4 + 2 * 64);
+  run(5); // Pushed out by 64 others.
+  EXPECT_EQ(device->prepared, 4 + 2 * 65);
+}
+
+TEST_F(Executables, TensorsThatDoNotFitAreNamed) {
+  alignas(256) float x[8] = {}, w[8] = {}, y[8] = {};
+  const int64_t four[] = {4}, five[] = {5}, two[] = {2, 2}, gap[] = {2};
+  TensorView vx{DeviceMemory(x), DType::F32, four}, vw{DeviceMemory(w), DType::F32, four}, vy{DeviceMemory(y), DType::F32, four};
+  EXPECT_EQ(refused({vx}, {vy}).message, "'scale' takes 2 inputs, given 1");
+  EXPECT_EQ(refused({vx, vw}, {}).message, "'scale' gives 1 results, given 0");
+  TensorView wrong = vw;
+  wrong.shape = five;
+  EXPECT_EQ(refused({vx, wrong}, {vy}).message, "input 'w' has shape 5xf32, expected 4xf32");
+  wrong.shape = two;
+  EXPECT_EQ(refused({vx, wrong}, {vy}).message, "input 'w' has shape 2x2xf32, expected 4xf32");
+  wrong = vw;
+  wrong.dtype = DType::F16;
+  EXPECT_EQ(refused({vx, wrong}, {vy}).message, "input 'w' has shape 4xf16, expected 4xf32");
+  wrong = vy;
+  wrong.shape = five;
+  EXPECT_EQ(refused({vx, vw}, {wrong}).message, "result 'y' has shape 5xf32, expected 4xf32");
+  wrong = vx;
+  wrong.strides = gap;
+  EXPECT_EQ(refused({wrong, vw}, {vy}).message, "input 'x' has strides [2], expected [1] for shape 4xf32");
+  wrong = vx;
+  wrong.memory += 4;
+  Diagnostic misaligned = refused({wrong, vw}, {vy});
+  EXPECT_NE(misaligned.message.find("which is not a multiple of 16 bytes"), std::string::npos) << misaligned.message;
+  wrong = vw;
+  wrong.memory = 0;
+  EXPECT_EQ(refused({vx, wrong}, {vy}).message, "input 'w' has no memory (a null address)");
+  wrong = vy;
+  wrong.memory = vx.memory;
+  EXPECT_EQ(refused({vx, vw}, {wrong}).message, "result 'y' overlaps input 'x'");
+}
+
+TEST_F(Executables, StreamsAndDevicesMustMatch) {
+  auto executable = load();
+  auto other = std::make_shared<FakeDevice>();
+  alignas(256) float x[4] = {}, w[4] = {}, y[4] = {};
+  const int64_t four[] = {4};
+  const TensorView in[] = {{DeviceMemory(x), DType::F32, four}, {DeviceMemory(w), DType::F32, four}};
+  const TensorView out[] = {{DeviceMemory(y), DType::F32, four}};
+  auto done = executable->run(*Stream::borrow(other, nullptr), in, out);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.errors().front().code, ErrorCode::WrongDevice);
+}
+
+TEST_F(Executables, CapturedRunsHaveTheirOwnTemporaries) {
+  auto executable = load();
+  alignas(256) float x[4] = {1, 2, 3, 4}, w[4] = {1, 1, 1, 1}, y[4] = {};
+  const int64_t four[] = {4};
+  const TensorView in[] = {{DeviceMemory(x), DType::F32, four}, {DeviceMemory(w), DType::F32, four}};
+  const TensorView out[] = {{DeviceMemory(y), DType::F32, four}};
+  auto captured = executable->capture(in, out);
+  ASSERT_TRUE(captured);
+  EXPECT_EQ(y[0], 0); // Recorded, not run.
+  int allocations = device->allocations;
+  x[0] = 41;
+  executable.reset(); // The captured run keeps what it needs.
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(captured->launch(*Stream::borrow(device, nullptr)));
+  EXPECT_EQ(y[0], 42);
+  EXPECT_EQ(device->allocations, allocations);
+}
+
+/// Threads with streams of their own run one executable with changing shapes.
+TEST_F(Executables, ManyThreadsShareOne) {
+  auto executable = load({});
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<std::shared_ptr<Stream>> streams;
+      for (int s = 0; s < 4; ++s)
+        streams.push_back(*Stream::create(device));
+      for (int i = 0; i < 250; ++i) {
+        int64_t size = 1 + (t * 7 + i) % 80; // More shapes than are kept.
+        HostTensor x = numbers(size, float(t)), w = numbers(size, 2);
+        auto bx = Buffer::upload(streams[size_t(i % 4)], x), bw = Buffer::upload(streams[size_t(i % 4)], w);
+        const TensorView in[] = {bx->view(), bw->view()};
+        auto results = executable->run(streams[size_t(i % 4)], in);
+        auto y = results ? results->front().download() : results.takeErrors();
+        for (int64_t k = 0; y && k < size; ++k)
+          wrong += y->get(k) != (t + double(k)) * (2 + double(k)) + 1;
+        wrong += !y;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(device->live.size(), 1u);
+}
+
+} // namespace
