@@ -19,16 +19,18 @@ def installed_llvms():
     return sorted(path for path in found if pathlib.Path(path).name.startswith(("libLLVM-", "libLLVM.so")))
 
 
-def compile_with(build, preloaded):
-    """What `minic compile` prints with these libraries before all others in the process."""
-    environment = dict(os.environ, LD_PRELOAD=":".join(map(str, preloaded)))
-    command = [build / "bin/minic", "compile", pathlib.Path(__file__).parents[2] / "examples/softmax.ir", "--emit=ptx"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    return done.stdout if done.returncode == 0 and not done.stderr else f"exit code {done.returncode}\n{done.stderr}"
+def run(*command, **environment):
+    """Standard output, or what went wrong."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, env=dict(os.environ, **environment), capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    return done.stdout if done.returncode == 0 and not done.stderr else f"exit code {done.returncode} {done.stderr[:500]}"
 
 
 def load(libraries):
-    """In a process of its own: opens the libraries in order, their names visible to those that come later."""
+    """Opens the libraries in order, their names visible to those that come later."""
     for library in libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
 
@@ -38,17 +40,18 @@ def main(build):
     if not llvms:
         sys.exit("no libLLVM is installed")
     library = build / "lib/libminic.so"
-    expected = compile_with(build, [])
+    compiling = [build / "bin/minic", "compile", pathlib.Path(__file__).parents[2] / "examples/softmax.ir", "--emit=ptx"]
+    expected = run(*compiling)
     if ".target sm_90a" not in expected:
         sys.exit(f"minic does not compile: {expected}")
     faults = []
     for others in [[llvm] for llvm in llvms] + [llvms]:
         for order in [[*others, library], [library, *others]]:
-            if compile_with(build, order) != expected:
-                faults.append(f"compiling with {order}: {compile_with(build, order)}")
-            done = subprocess.run([sys.executable, __file__, "--load", *map(str, order)], capture_output=True, text=True)
-            if done.returncode:
-                faults.append(f"loading {order}: exit code {done.returncode} {done.stderr}")
+            names = ", ".join(pathlib.Path(path).name for path in order)
+            if (printed := run(*compiling, LD_PRELOAD=":".join(map(str, order)))) != expected:
+                faults.append(f"compiling after {names} were loaded: {printed[:500]}")
+            if printed := run(sys.executable, __file__, "--load", *order):
+                faults.append(f"loading {names}: {printed}")
     print("with", *llvms)
     print("\n".join(faults) or "no faults")
     sys.exit(bool(faults))

@@ -167,7 +167,8 @@ void judge(Report &report) {
     if (why.empty())
       why = device.fault, fix = device.fix;
   }
-  report.verdict = "compiles for all targets; runs on the interpreter only, since " + why;
+  report.verdict =
+      "compiles for all targets; runs on the interpreter only, since " + std::string(why.starts_with("cannot") ? "it " : "") + why;
   report.fix = fix;
 }
 
