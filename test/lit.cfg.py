@@ -1,5 +1,6 @@
 # The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
-# Substitutions: %examples, %docs (those folders), %python.
+# Substitutions: %examples, %docs (those folders), %python, %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
+# see tools/Inputs/driver/FakeDriver.cpp).
 # Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer.
 
 import os
@@ -24,6 +25,8 @@ for name, value in os.environ.items():
 config.substitutions.append(("%examples", os.path.join(config.minic_root, "examples")))
 config.substitutions.append(("%docs", os.path.join(config.minic_root, "docs")))
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%path", config.environment["PATH"]))
+config.substitutions.append(("%fake_driver", config.fake_driver))
 
 if shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
     config.available_features.add("ptxas")

@@ -8,11 +8,13 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include <algorithm>
 #include <mutex>
 
 // Only this back end: llvm/Support/TargetSelect.h would initialize all that LLVM was built with.
@@ -109,6 +111,16 @@ struct ErrorCollector : llvm::DiagnosticHandler {
 };
 
 } // namespace
+
+int Backend::newestPtx() const {
+  int newest = 0;
+  for (const llvm::SubtargetFeatureKV &feature : machine->getMCSubtargetInfo()->getAllProcessorFeatures()) {
+    int version = 0;
+    if (llvm::StringRef name = feature.Key; name.consume_front("ptx") && !name.getAsInteger(10, version))
+      newest = std::max(newest, version);
+  }
+  return newest;
+}
 
 Expected<std::string> Backend::emitPtx(llvm::Module &module) const {
   Diagnostics errors;

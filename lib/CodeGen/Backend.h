@@ -27,6 +27,8 @@ public:
   Expected<void> optimize(llvm::Module &module) const;
   /// Changes the module on the way. What LLVM reports becomes diagnostics.
   Expected<std::string> emitPtx(llvm::Module &module) const;
+  /// Of all targets: 90 for PTX 9.0.
+  int newestPtx() const;
 
 private:
   explicit Backend(std::unique_ptr<llvm::TargetMachine> machine);

@@ -162,4 +162,9 @@ std::vector<KernelCode> describeKernels(Module &module) {
 
 std::string llvmVersion() { return LLVM_VERSION_STRING; }
 
+Expected<int> newestPtx() {
+  auto backend = Backend::create(allTargets().front());
+  return backend ? Expected<int>((*backend)->newestPtx()) : Expected<int>(backend.takeErrors());
+}
+
 } // namespace minic

@@ -2,7 +2,10 @@
 
 #include "minic/Support/File.h"
 
+#include "minic/Target/TargetInfo.h"
+
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -41,6 +44,12 @@ private:
   std::filesystem::path path;
   bool good;
 };
+
+Diagnostic noFolder() {
+  return {.code = ErrorCode::UnreadableFile,
+          .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
+          .fix = "set TMPDIR to a folder that can be written to"};
+}
 
 /// Runs a program with its words in `log`; its exit status, or -1 if it could not be run or was killed.
 int runProgram(std::vector<std::string> words, const std::string &log) {
@@ -81,15 +90,38 @@ Expected<std::string> findPtxas() {
                     .fix = "install the CUDA toolkit, or use --emit=ptx"};
 }
 
+Expected<PtxasInfo> describePtxas() {
+  auto ptxas = findPtxas();
+  if (!ptxas)
+    return ptxas.takeErrors();
+  PtxasInfo info{.path = *ptxas};
+  PrivateFolder folder;
+  if (!folder.isGood())
+    return noFolder();
+  auto answer = [&](const char *flag) {
+    std::string log = folder.file("log");
+    runProgram({*ptxas, flag}, log);
+    auto words = readFile(log);
+    return words ? *words : std::string();
+  };
+  std::string version = answer("--version"), help = answer("--help");
+  int major = 0, minor = 0;
+  if (size_t at = version.find(", release "); at != std::string::npos)
+    if (std::sscanf(version.c_str() + at, ", release %3d.%2d", &major, &minor) == 2)
+      info.cuda = major * 1000 + minor * 10;
+  for (const TargetInfo &target : allTargets())
+    if (help.find("'" + std::string(target.name) + "'") != std::string::npos)
+      info.targets.emplace_back(target.name);
+  return info;
+}
+
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
   auto ptxas = findPtxas();
   if (!ptxas)
     return ptxas;
   PrivateFolder folder;
   if (!folder.isGood())
-    return Diagnostic{.code = ErrorCode::UnreadableFile,
-                      .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
-                      .fix = "set TMPDIR to a folder that can be written to"};
+    return noFolder();
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
   if (auto written = replaceFile(input, ptx); !written)
     return written.takeErrors();

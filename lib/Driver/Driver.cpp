@@ -5,7 +5,6 @@
 #include "minic/Target/TargetInfo.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -13,19 +12,6 @@
 namespace minic {
 
 //===- Devices -===//
-
-/// N of `cuda` (0) and `cuda:N`; nullopt if the name is neither.
-static std::optional<int> cudaOrdinal(std::string_view name) {
-  if (name == "cuda")
-    return 0;
-  if (!name.starts_with("cuda:"))
-    return std::nullopt;
-  int ordinal = -1;
-  std::string_view digits = name.substr(5);
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-  bool whole = error == std::errc() && end == digits.data() + digits.size() && ordinal >= 0;
-  return whole ? std::optional(ordinal) : std::nullopt;
-}
 
 Expected<std::shared_ptr<Device>> openDevice(std::string_view name) {
   std::string why;
@@ -67,14 +53,22 @@ static Expected<void> suit(Module &module, CompileOptions &options, const Device
   return {};
 }
 
+Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context, const SourceBuffer &source,
+                                          CompileOptions &options, Diagnostics *warnings) {
+  auto module = loadModule(context, source, options, warnings);
+  if (!module || !device)
+    return module;
+  if (auto done = suit(**module, options, *device); !done)
+    return done.takeErrors();
+  return module;
+}
+
 Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options, const Device *device) {
   Context context;
-  auto module = loadModule(context, source, options);
+  CompileOptions suited = options;
+  auto module = loadFor(device, context, source, suited);
   if (!module)
     return module.takeErrors();
-  CompileOptions suited = options;
-  if (auto done = device ? suit(**module, suited, *device) : Expected<void>(); !done)
-    return done.takeErrors();
   auto artifact = compile(**module, suited);
   if (!artifact)
     return artifact.takeErrors();

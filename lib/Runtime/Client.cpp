@@ -2,6 +2,7 @@
 
 #include "CudaContext.h"
 
+#include <charconv>
 #include <map>
 
 namespace minic {
@@ -121,6 +122,18 @@ bool cudaAvailable(std::string &why) {
   auto client = Client::open();
   why = !client ? client.errors().front().message : (*client)->deviceCount() == 0 ? "the CUDA driver finds no device" : "";
   return why.empty();
+}
+
+std::optional<int> cudaOrdinal(std::string_view name) {
+  if (name == "cuda")
+    return 0;
+  if (!name.starts_with("cuda:"))
+    return std::nullopt;
+  int ordinal = -1;
+  std::string_view digits = name.substr(5);
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  bool whole = error == std::errc() && end == digits.data() + digits.size() && ordinal >= 0;
+  return whole ? std::optional(ordinal) : std::nullopt;
 }
 
 } // namespace minic

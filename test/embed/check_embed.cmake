@@ -16,8 +16,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_PREFIX_PATH=${WORK}/prefix
-     -D LLVM_DIR=${LLVM_DIR})
+step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_PREFIX_PATH=${WORK}/prefix)
 step(${CMAKE_COMMAND} --build ${WORK}/build)
 expect(embed "y = [[0, 6], [1.5, 0]]\n")
 expect(async "p = [[0.25, 0.75], [0.5, 0.5]]\ns = [1, 1]\n")

@@ -28,6 +28,7 @@ void addBench(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
+void addDoctor(CLI::App &app, Action &chosen);
 
 //===- Messages -===//
 

@@ -65,6 +65,7 @@ static int run(int argc, char **argv) {
   addCost(app, chosen);
   addOpt(app, chosen);
   addInspect(app, chosen);
+  addDoctor(app, chosen);
   addDoc(app, chosen);
   app.footer("Exit codes: 0 fine; 1 anything wrong in files or tensors; 2 flags; 3 device or environment.");
 

@@ -21,5 +21,7 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".
 std::string llvmVersion();
+/// The newest PTX version that this LLVM writes: 90 for 9.0. Kernels get the oldest that their target takes (`minPtx`).
+Expected<int> newestPtx();
 
 } // namespace minic

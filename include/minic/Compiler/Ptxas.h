@@ -4,6 +4,7 @@
 #include "minic/Support/Expected.h"
 
 #include <string>
+#include <vector>
 
 namespace minic {
 
@@ -11,5 +12,13 @@ namespace minic {
 Expected<std::string> findPtxas();
 /// The cubin of a PTX module for `target`. MissingTool without a ptxas, BackendFailed with its words if it refuses the text.
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target);
+
+/// What `ptxas` says of itself.
+struct PtxasInfo {
+  std::string path;
+  int cuda = 0;                     ///< 13000 for CUDA 13.0; 0 if it does not say.
+  std::vector<std::string> targets; ///< Those of minic's that it knows.
+};
+Expected<PtxasInfo> describePtxas();
 
 } // namespace minic

@@ -23,6 +23,9 @@ Expected<std::shared_ptr<const Artifact>> compile(const Graph &graph, const Comp
 /// The same of IR text.
 Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options = {},
                                                   const Device *device = nullptr);
+/// What `compile` begins with: `loadModule`, and the module and options made to suit the device (may be null).
+Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context, const SourceBuffer &source,
+                                          CompileOptions &options, Diagnostics *warnings = nullptr);
 /// Reads IR text. Errors: UnreadableFile.
 Expected<SourceBuffer> readSource(const std::filesystem::path &path);
 

@@ -4,7 +4,9 @@
 #include "minic/Artifact/Device.h"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace minic {
 
@@ -32,5 +34,7 @@ private:
 
 /// Whether there is a CUDA device that this process can use; if not, `why` says what is missing, in one line.
 bool cudaAvailable(std::string &why);
+/// N of `cuda` (0) and `cuda:N`; nullopt if the name is neither.
+std::optional<int> cudaOrdinal(std::string_view name);
 
 } // namespace minic

@@ -112,8 +112,7 @@ TEST_F(Executables, WeightsThatDoNotFit) {
   };
   EXPECT_EQ(message({{"w", HostTensor(DType::F64, {4})}}), "weight 'w' has shape 4xf64, expected Nxf32; ");
   EXPECT_EQ(message({{"w", HostTensor(DType::F32, {4, 4})}}), "weight 'w' has shape 4x4xf32, expected Nxf32; ");
-  EXPECT_EQ(message({{"ww", HostTensor(DType::F32, {4})}}),
-            "'scale' has no input 'ww' to bind a weight to; did you mean w?");
+  EXPECT_EQ(message({{"ww", HostTensor(DType::F32, {4})}}), "'scale' has no input 'ww' to bind a weight to; did you mean w?");
   EXPECT_TRUE(device->live.empty());
 }
 

@@ -1,0 +1,46 @@
+/* The C interface of minic: from a graph as text to an artifact. C99. Read base.h first. libminic alone holds this; none of it
+ * needs a GPU or opens libcuda. */
+#ifndef MINIC_C_COMPILER_H
+#define MINIC_C_COMPILER_H
+
+#include "minic-c/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A value for the name of a size. */
+typedef struct MinicDim {
+  const char *name;
+  int64_t value;
+} MinicDim;
+
+/* All zero but `struct_size` is the default. */
+typedef struct MinicCompileOptions {
+  size_t struct_size;   /* sizeof(MinicCompileOptions). */
+  const char *name;     /* What messages call the text; NULL: "text" (or the file's path). */
+  const char *target;   /* "sm_90a"; NULL: the text's own, else the device's, else "sm_90a". */
+  MinicDevice *device;  /* What it is for, may be NULL: its target is taken, and for the interpreter there is no code for a GPU. */
+  const char *numerics; /* "exact", "default" or "fast"; NULL: the text's own, else "default". */
+  const char *mode;     /* "fused" or "eager" (one kernel for each op); NULL: "fused". */
+  const char *graph;    /* Which graph or plan of the text; NULL: the only one. */
+  const MinicDim *dims; /* Names of sizes that are fixed when it is compiled; may be NULL if there are none. */
+  size_t num_dims;
+} MinicCompileOptions;
+
+/* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */
+MINIC_API MinicError *minic_compile_text(const char *text, size_t length, const MinicCompileOptions *options,
+                                         MinicArtifact **artifact);
+MINIC_API MinicError *minic_compile_file(const char *path, const MinicCompileOptions *options, MinicArtifact **artifact);
+/* The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". */
+MINIC_API MinicError *minic_emit_text(const char *text, size_t length, const char *stage, const MinicCompileOptions *options,
+                                      MinicText **result);
+
+/* The LLVM that the compiler uses, "22.1.8". Static. */
+MINIC_API const char *minic_llvm_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,177 @@
+/* The C interface of minic: devices, streams, memory, and running what was compiled. C99. Read base.h first.
+ *
+ * libminic_runtime holds this much, without compiler and interpreter; libminic holds it too. */
+#ifndef MINIC_C_RUNTIME_H
+#define MINIC_C_RUNTIME_H
+
+#include "minic-c/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct MinicDevice MinicDevice;
+typedef struct MinicStream MinicStream;
+typedef struct MinicEvent MinicEvent;
+typedef struct MinicBuffer MinicBuffer;
+typedef struct MinicArtifact MinicArtifact;
+typedef struct MinicExecutable MinicExecutable;
+typedef struct MinicCapturedRun MinicCapturedRun;
+
+/* Kinds of devices, with DLPack's numbers. */
+typedef enum MinicDeviceKind {
+  MINIC_DEVICE_UNSTATED = 0, /* In a tensor: the caller does not say where it lies. */
+  MINIC_DEVICE_CPU = 1,      /* The interpreter, or host memory where a function asks for that. */
+  MINIC_DEVICE_CUDA = 2
+} MinicDeviceKind;
+
+/* A tensor where it lies. Its layout is fixed for this major version. */
+typedef struct MinicTensor {
+  uint64_t memory; /* A CUDA device pointer; what minic_buffer_tensor gave; or a host pointer where a function asks for that. */
+  const int64_t *shape;   /* Elements per axis; may be NULL if rank is 0. */
+  const int64_t *strides; /* In elements; NULL: dense and row-major. */
+  int32_t dtype;          /* MinicDType. */
+  int32_t rank;           /* 0 to MINIC_MAX_RANK. */
+  int32_t device_kind;    /* MinicDeviceKind. */
+  int32_t device_ordinal;
+} MinicTensor;
+
+#define MINIC_MAX_RANK 64
+
+/*--- Devices ---*/
+
+/* "auto" (the first CUDA device, else the interpreter), "cuda" or "cuda:N" (its primary context, which the other libraries of the
+ * process share), or "cpu" (the interpreter, which libminic_runtime does not have). Opening a device again gives the same one.
+ * Opens libcuda; nothing else does, but minic_cuda_device_count. */
+MINIC_API MinicError *minic_device_open(const char *name, MinicDevice **device);
+/* The device of a CUcontext that the caller made and keeps until everything made from the device is destroyed. */
+MINIC_API MinicError *minic_device_adopt(void *context, MinicDevice **device);
+/* How many CUDA devices this process can use; no driver is an error that says so. */
+MINIC_API MinicError *minic_cuda_device_count(int *count);
+
+typedef struct MinicDeviceInfo {
+  size_t struct_size;         /* In: sizeof(MinicDeviceInfo). */
+  const char *name;           /* "cuda:0" or "cpu". */
+  MinicDeviceKind kind;       /* CPU or CUDA. */
+  int32_t ordinal;            /* Of CUDA devices; else 0. */
+  int32_t compute_capability; /* 90 for sm_90; 0 for the interpreter. */
+} MinicDeviceInfo;
+MINIC_API MinicError *minic_device_info(MinicDevice *device, MinicDeviceInfo *info);
+MINIC_API MinicError *minic_device_destroy(MinicDevice *device);
+
+/*--- Streams and events ---*/
+
+/* Work in one stream is done in order, work in two may overlap. The interpreter has one order and does the work at once. Where a
+ * function takes a stream, NULL means CUDA's default stream. */
+MINIC_API MinicError *minic_stream_create(MinicDevice *device, MinicStream **stream);
+/* The caller's own CUstream (NULL: CUDA's default stream), which must outlive the handle. */
+MINIC_API MinicError *minic_stream_borrow(MinicDevice *device, void *cuda_stream, MinicStream **stream);
+/* The CUstream. */
+MINIC_API MinicError *minic_stream_handle(MinicStream *stream, void **cuda_stream);
+/* Waits for everything on the stream, and says what of it failed. */
+MINIC_API MinicError *minic_stream_synchronize(MinicStream *stream);
+/* What comes on the stream from here on waits for the event; the caller does not. */
+MINIC_API MinicError *minic_stream_wait(MinicStream *stream, MinicEvent *event);
+/* Work that is on the stream is still done. */
+MINIC_API MinicError *minic_stream_destroy(MinicStream *stream);
+
+MINIC_API MinicError *minic_event_create(MinicDevice *device, MinicEvent **event);
+/* The event stands for everything on the stream so far. */
+MINIC_API MinicError *minic_event_record(MinicEvent *event, MinicStream *stream);
+MINIC_API MinicError *minic_event_synchronize(MinicEvent *event);
+/* 1 if what it stands for is done, else 0. */
+MINIC_API MinicError *minic_event_is_done(MinicEvent *event, int *done);
+/* Milliseconds between two events that are done. */
+MINIC_API MinicError *minic_event_elapsed(MinicEvent *from, MinicEvent *to, double *milliseconds);
+MINIC_API MinicError *minic_event_destroy(MinicEvent *event);
+
+/*--- Buffers ---*/
+
+/* A dense row-major tensor in device memory, for use on `stream`. Its values are undefined. */
+MINIC_API MinicError *minic_buffer_create(MinicStream *stream, MinicDType dtype, int32_t rank, const int64_t *shape,
+                                          MinicBuffer **buffer);
+/* Copies from or to host memory, in the order of the buffer's stream; `size` bytes, all of the buffer. After write the host's bytes
+ * may change at once; read waits for the stream. */
+MINIC_API MinicError *minic_buffer_write(MinicBuffer *buffer, const void *data, size_t size);
+MINIC_API MinicError *minic_buffer_read(MinicBuffer *buffer, void *data, size_t size);
+/* The buffer as a tensor. The shape belongs to the buffer. */
+MINIC_API MinicError *minic_buffer_tensor(MinicBuffer *buffer, MinicTensor *tensor);
+/* The buffer as a DLPack tensor that keeps the memory alive: a DLManagedTensorVersioned * (1.0) if `versioned`, else a
+ * DLManagedTensor *. Whoever gets it calls its deleter, once, from any thread. The interpreter's memory is no host memory, so there
+ * it is a copy. Work on the buffer's stream is not waited for. */
+MINIC_API MinicError *minic_buffer_dlpack(MinicBuffer *buffer, int versioned, void **managed);
+/* The memory is given back in the order of the buffer's stream: work on another stream that uses it must be waited for first. */
+MINIC_API MinicError *minic_buffer_destroy(MinicBuffer *buffer);
+
+/*--- Artifacts: compiled graphs, for one or more targets ---*/
+
+/* Reads a .mnc file, or its bytes. */
+MINIC_API MinicError *minic_artifact_read(const char *path, MinicArtifact **artifact);
+MINIC_API MinicError *minic_artifact_from_bytes(const void *data, size_t size, MinicArtifact **artifact);
+/* Writes a .mnc file: all of it or nothing. */
+MINIC_API MinicError *minic_artifact_save(MinicArtifact *artifact, const char *path);
+
+/* What a graph takes or gives. */
+typedef struct MinicTensorSpec {
+  const char *name;
+  const char *const *dims; /* One per axis: "1024", "N", "4*N". */
+  const int64_t *sizes;    /* One per axis; -1 where it depends on names. */
+  int32_t dtype;           /* MinicDType. */
+  int32_t rank;
+} MinicTensorSpec;
+/* `*specs` points to `*count` entries. */
+MINIC_API MinicError *minic_artifact_inputs(MinicArtifact *artifact, const MinicTensorSpec **specs, size_t *count);
+MINIC_API MinicError *minic_artifact_results(MinicArtifact *artifact, const MinicTensorSpec **specs, size_t *count);
+
+typedef struct MinicArtifactInfo {
+  size_t struct_size;   /* In: sizeof(MinicArtifactInfo). */
+  const char *graph;    /* Its name. */
+  const char *targets;  /* "sm_90a", or several with ", " between them. */
+  const char *numerics; /* "exact", "default" or "fast". */
+  int64_t launches;     /* Kernels that one run launches, for the first target. */
+  const char *warnings; /* What the compiler had to say, or empty. */
+} MinicArtifactInfo;
+MINIC_API MinicError *minic_artifact_info(MinicArtifact *artifact, MinicArtifactInfo *info);
+MINIC_API MinicError *minic_artifact_destroy(MinicArtifact *artifact);
+
+/*--- Executables: artifacts on a device ---*/
+
+/* An input that is bound when an executable is loaded: it goes to the device once and is no argument of runs any more. */
+typedef struct MinicWeight {
+  const char *name;          /* The input; NULL with a .safetensors file: each input that the file has. */
+  const char *path;          /* A .npy or .safetensors file; or NULL: */
+  const MinicTensor *tensor; /* a dense tensor in host memory. */
+} MinicWeight;
+/* Of several targets the one that fits the device is taken. `weights` may be NULL if there are none. */
+MINIC_API MinicError *minic_executable_load(MinicArtifact *artifact, MinicDevice *device, const MinicWeight *weights,
+                                            size_t num_weights, MinicExecutable **executable);
+/* What runs take: the graph's inputs without the weights, in order. */
+MINIC_API MinicError *minic_executable_inputs(MinicExecutable *executable, const MinicTensorSpec **specs, size_t *count);
+MINIC_API MinicError *minic_executable_results(MinicExecutable *executable, const MinicTensorSpec **specs, size_t *count);
+/* The sizes of all results for inputs of these types and shapes (their memory is not looked at), one result after the other, into
+ * `dims`, which has room for `capacity` numbers: the sum of the results' ranks. */
+MINIC_API MinicError *minic_executable_result_dims(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
+                                                   int64_t *dims, size_t capacity);
+
+/* Enqueues one run on `stream` (NULL: the default stream) and does not wait. Errors name the tensor: number, type, shape, strides,
+ * device, alignment, overlap. What fails on the device is said by the next call that waits. */
+MINIC_API MinicError *minic_executable_run(MinicExecutable *executable, MinicStream *stream, const MinicTensor *inputs,
+                                           size_t num_inputs, const MinicTensor *results, size_t num_results);
+/* From host memory to host memory; waits. All tensors are dense. */
+MINIC_API MinicError *minic_executable_run_host(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
+                                                const MinicTensor *results, size_t num_results);
+MINIC_API MinicError *minic_executable_destroy(MinicExecutable *executable);
+
+/* Records a run on these tensors without doing it. Their memory must stay for as long as the captured run is launched. */
+MINIC_API MinicError *minic_executable_capture(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
+                                               const MinicTensor *results, size_t num_results, MinicCapturedRun **run);
+/* Does the recorded run again, on `stream` (NULL: the default stream), and does not wait. Launches of one captured run must not
+ * overlap: they share the memory of its temporaries. */
+MINIC_API MinicError *minic_captured_run_launch(MinicCapturedRun *run, MinicStream *stream);
+MINIC_API MinicError *minic_captured_run_destroy(MinicCapturedRun *run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

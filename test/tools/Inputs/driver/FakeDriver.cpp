@@ -1,0 +1,55 @@
+// A libcuda.so.1 that is what the environment says:
+//   FAKE_CUDA_ABORT=1         loading it ends the process
+//   FAKE_CUDA_INIT=34         what cuInit answers (0)
+//   FAKE_CUDA_VERSION=11040   the driver's CUDA version (12080)
+//   FAKE_CUDA_DEVICES=2       how many devices it has (1), all called "Fake GPU", with 80 GiB
+//   FAKE_CUDA_CAPABILITY=75   their compute capability (90)
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+int setting(const char *name, int otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
+}
+
+__attribute__((constructor)) void loaded() {
+  if (setting("FAKE_CUDA_ABORT", 0))
+    std::abort();
+}
+
+} // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return setting("FAKE_CUDA_INIT", 0); }
+
+int cuDriverGetVersion(int *version) {
+  *version = setting("FAKE_CUDA_VERSION", 12080);
+  return 0;
+}
+
+int cuDeviceGetCount(int *count) {
+  *count = setting("FAKE_CUDA_DEVICES", 1);
+  return 0;
+}
+
+int cuDeviceGetName(char *name, int length, int) {
+  std::snprintf(name, size_t(length), "Fake GPU");
+  return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int) {
+  *bytes = size_t(80) << 30;
+  return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+  int capability = setting("FAKE_CUDA_CAPABILITY", 90);
+  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 0; // Major, minor.
+  return 0;
+}
+
+} // extern "C"

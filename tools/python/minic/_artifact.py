@@ -1,0 +1,126 @@
+"""Artifacts: compiled graphs. Compiling, loading from files, and the text of each stage."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p, string_at
+from typing import Any, Mapping, Optional, Tuple, Union
+
+from . import _library, _types
+from ._device import Device, open_device
+from ._executable import Executable, Weights, read_specs
+from ._library import Handle, check, encode, lib
+
+Source = Union[str, "os.PathLike[str]"]
+
+
+class Artifact(Handle):
+    """A graph compiled for one or more targets."""
+
+    __slots__ = ("graph", "target", "numerics", "launches", "inputs", "results")
+
+    def __init__(self, handle: c_void_p) -> None:
+        super().__init__(handle, lib.minic_artifact_destroy)
+        info = _library.ArtifactInfo()
+        check(lib.minic_artifact_info(self, byref(info)))
+        self.graph: str = info.graph.decode()
+        self.target: str = info.targets.decode()
+        """"sm_90a", or several with ", " between them."""
+        self.numerics: str = info.numerics.decode()
+        self.launches: int = info.launches
+        """Kernels that one run launches."""
+        self.inputs: Tuple[_types.TensorSpec, ...] = read_specs(lib.minic_artifact_inputs, self)
+        self.results: Tuple[_types.TensorSpec, ...] = read_specs(lib.minic_artifact_results, self)
+        if info.warnings:
+            warnings.warn(info.warnings.decode(errors="replace").rstrip("\n"), stacklevel=3)
+
+    def __repr__(self) -> str:
+        inputs, results = (", ".join(map(str, specs)) for specs in (self.inputs, self.results))
+        return f"minic.Artifact({self.graph}({inputs}) -> ({results}), target={self.target!r})"
+
+    def save(self, path: Source) -> None:
+        """Writes a .mnc file: all of it or nothing."""
+        check(lib.minic_artifact_save(self, encode(path)))
+
+    def load(self, device: Union[str, Device] = "auto", *, weights: Weights = None) -> Executable:
+        """The graph on a device. `weights` binds inputs once and for all: a .safetensors file with tensors of their names, or a
+        mapping from names to tensors in host memory, .npy files or .safetensors files."""
+        return Executable(self, open_device(device), weights, self.inputs)
+
+
+def load(path: Source) -> Artifact:
+    """Reads a .mnc file."""
+    handle = c_void_p()
+    check(lib.minic_artifact_read(encode(path), byref(handle)))
+    return Artifact(handle)
+
+
+def compile(
+    source: Source,
+    *,
+    target: Optional[str] = None,
+    device: Union[str, Device, None] = None,
+    numerics: Optional[str] = None,
+    mode: str = "fused",
+    dims: Optional[Mapping[str, int]] = None,
+    graph: Optional[str] = None,
+) -> Artifact:
+    """Compiles a graph: IR text, or the path of a file.
+
+    `target`: "sm_90a"; None: the text's own, else that of `device`, else "sm_90a". Without `device` no driver is opened.
+    `numerics`: "exact", "default" or "fast". `mode`: "fused", or "eager" (one kernel for each op). `dims`: sizes that are
+    fixed now. `graph`: which one, where the text has several. A MinicError shows the place in the text."""
+    text, options = _request(source, target, device, numerics, mode, dims, graph)
+    handle = c_void_p()
+    check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
+    return Artifact(handle)
+
+
+def emit(
+    source: Source,
+    stage: str,
+    *,
+    target: Optional[str] = None,
+    device: Union[str, Device, None] = None,
+    numerics: Optional[str] = None,
+    mode: str = "fused",
+    dims: Optional[Mapping[str, int]] = None,
+    graph: Optional[str] = None,
+) -> str:
+    """The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx"."""
+    text, options = _request(source, target, device, numerics, mode, dims, graph)
+    handle, size = c_void_p(), c_size_t()
+    check(lib.minic_emit_text(text, len(text), encode(stage), byref(options), byref(handle)))
+    with Handle(handle, lib.minic_text_destroy) as emitted:
+        data = lib.minic_text_data(emitted, byref(size))
+        return string_at(data, size.value).decode()
+
+
+def _request(
+    source: Source,
+    target: Optional[str],
+    device: Union[str, Device, None],
+    numerics: Optional[str],
+    mode: str,
+    dims: Optional[Mapping[str, int]],
+    graph: Optional[str],
+) -> Tuple[bytes, _library.CompileOptions]:
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        name, text = "<text>", source.encode()
+    else:
+        name = os.fspath(source)
+        with open(source, "rb") as file:
+            text = file.read()
+    values = (_library.Dim * len(dims or ()))(*(_library.Dim(encode(key), int(size)) for key, size in (dims or {}).items()))
+    options = _library.CompileOptions(
+        name=encode(name),
+        target=encode(target),
+        device=open_device(device)._as_parameter_ if device is not None else None,
+        numerics=encode(numerics),
+        mode=encode(mode),
+        graph=encode(graph),
+        dims=values,
+        num_dims=len(values),
+    )
+    return text, options
