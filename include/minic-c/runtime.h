@@ -87,8 +87,8 @@ MINIC_API MinicError *minic_event_destroy(MinicEvent *event);
 
 /*--- Buffers ---*/
 
-/* A dense row-major tensor in device memory, for use on `stream`. Its values are undefined. */
-MINIC_API MinicError *minic_buffer_create(MinicStream *stream, MinicDType dtype, int32_t rank, const int64_t *shape,
+/* A dense row-major tensor of a MinicDType in device memory, for use on `stream`. Its values are undefined. */
+MINIC_API MinicError *minic_buffer_create(MinicStream *stream, int32_t dtype, int32_t rank, const int64_t *shape,
                                           MinicBuffer **buffer);
 /* Copies from or to host memory, in the order of the buffer's stream; `size` bytes, all of the buffer. After write the host's bytes
  * may change at once; read waits for the stream. */

@@ -4,7 +4,7 @@
 
 using namespace minic;
 
-MinicError *minic_buffer_create(MinicStream *stream, MinicDType dtype, int32_t rank, const int64_t *shape, MinicBuffer **buffer) {
+MinicError *minic_buffer_create(MinicStream *stream, int32_t dtype, int32_t rank, const int64_t *shape, MinicBuffer **buffer) {
   return guarded([&]() -> Expected<void> {
     if (auto place = prepareResult(buffer, "buffer"); !place)
       return place;

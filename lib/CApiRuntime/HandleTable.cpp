@@ -4,6 +4,11 @@
 
 namespace minic {
 
+HandleTable::~HandleTable() {
+  for (auto &chunk : chunks)
+    delete chunk.load(std::memory_order_relaxed);
+}
+
 HandleTable::Slot *HandleTable::find(uint64_t index) const {
   if (index >= uint64_t(chunkSlots) * maxChunks)
     return nullptr;

@@ -27,6 +27,7 @@ public:
   /// `epoch`: how many forks lie between this process and the first one; handles of other epochs are none of this table's.
   explicit HandleTable(uint32_t epoch = 0) : firstGeneration(epoch << epochShift | 1) {}
   HandleTable(const HandleTable &) = delete;
+  ~HandleTable();
 
   /// Throws std::bad_alloc if there is no place.
   void *insert(HandleKind kind, std::unique_ptr<HandleObject> object);
@@ -57,7 +58,7 @@ private:
   void recycle(Slot &slot);
 
   const uint32_t firstGeneration;
-  std::array<std::atomic<Chunk *>, maxChunks> chunks = {}; // Never given back: a stale handle still finds its slot.
+  std::array<std::atomic<Chunk *>, maxChunks> chunks = {}; // They stay: a stale handle still finds its slot.
   std::mutex growth;                                       // Of what follows.
   uint32_t numSlots = 0, firstFree = none;
 };

@@ -149,9 +149,11 @@ TEST_F(OnCpu, TensorsThatDoNotFit) {
   result = view(y);
   EXPECT_ERROR(minic_executable_run(executable, stream, inputs, 1, &result, 1), "E0603", "'scale' takes 2 inputs, given 1");
   EXPECT_ERROR(minic_executable_run(executable, stream, inputs, 2, nullptr, 0), "E0603", "'scale' gives 1 results, given 0");
+  inputs[0].shape = result.shape = matrix.data(); // Those of a buffer go with it.
+  inputs[1].shape = row.data();
   for (MinicBuffer *one : {x, w, y})
     EXPECT_FINE(minic_buffer_destroy(one));
-  EXPECT_ERROR(run(), "E0602", ""); // Memory that is gone is no memory of the interpreter's.
+  EXPECT_ERROR(run(), "E0705", "the buffer 'x' of kernel"); // Memory that is gone is no memory of the interpreter's.
 }
 
 TEST_F(OnCpu, HostTensorsThatDoNotFit) {

@@ -18,6 +18,9 @@ bool refused() { return allocationsLeft >= 0 && allocationsLeft-- == 0; }
     return memory;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return refused() ? nullptr : std::malloc(size ? size : 1);
+}
 [[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
@@ -67,7 +70,7 @@ TEST_F(OnCpu, OutOfMemory) {
         MinicError *error = minic_emit_text(scaleText, strlen(scaleText), "plan", nullptr, &text);
         return error ? error : minic_text_destroy(text);
       },
-      7);
+      61);
 }
 
 /// The error itself finds no memory.

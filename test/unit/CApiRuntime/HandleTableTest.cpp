@@ -16,8 +16,8 @@ struct Counted final : HandleObject {
 };
 
 TEST(HandleTable, AnObjectStaysWhileItIsUsed) {
-  auto table = std::make_unique<HandleTable>();
   int alive = 0;
+  auto table = std::make_unique<HandleTable>();
   void *handle = table->insert(HandleKind::Buffer, std::make_unique<Counted>(alive));
   HandleFault fault;
   HandleTable::Slot *slot = table->pin(handle, HandleKind::Buffer, fault);
@@ -31,8 +31,8 @@ TEST(HandleTable, AnObjectStaysWhileItIsUsed) {
 }
 
 TEST(HandleTable, PlacesAreUsedAgainUnderOtherHandles) {
-  auto table = std::make_unique<HandleTable>();
   int alive = 0;
+  auto table = std::make_unique<HandleTable>();
   HandleFault fault;
   std::vector<void *> old;
   for (int i = 0; i < 5000; ++i) { // More than a chunk holds.
@@ -51,8 +51,8 @@ TEST(HandleTable, PlacesAreUsedAgainUnderOtherHandles) {
 }
 
 TEST(HandleTable, HandlesOfAnotherEpoch) {
-  auto parent = std::make_unique<HandleTable>(0), child = std::make_unique<HandleTable>(1);
   int alive = 0;
+  auto parent = std::make_unique<HandleTable>(0), child = std::make_unique<HandleTable>(1);
   HandleFault fault;
   void *handle = parent->insert(HandleKind::Device, std::make_unique<Counted>(alive));
   EXPECT_FALSE(child->pin(handle, HandleKind::Device, fault));

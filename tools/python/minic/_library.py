@@ -138,7 +138,7 @@ _FUNCTIONS = {
     "minic_event_is_done": [_HANDLE, POINTER(c_int)],
     "minic_event_elapsed": [_HANDLE, _HANDLE, POINTER(c_double)],
     "minic_event_destroy": [_HANDLE],
-    "minic_buffer_create": [_HANDLE, c_int, c_int32, POINTER(c_int64), _RESULT],
+    "minic_buffer_create": [_HANDLE, c_int32, c_int32, POINTER(c_int64), _RESULT],
     "minic_buffer_write": [_HANDLE, c_void_p, c_size_t],
     "minic_buffer_read": [_HANDLE, c_void_p, c_size_t],
     "minic_buffer_tensor": [_HANDLE, POINTER(Tensor)],
