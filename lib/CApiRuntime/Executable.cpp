@@ -70,6 +70,10 @@ Expected<Weights> readWeights(const MinicWeight *list, size_t count, const Plan 
       auto tensors = readSafetensors(weight.path, names);
       if (!tensors)
         return tensors.takeErrors();
+      if (tensors->empty())
+        return Diagnostic{.code = ErrorCode::UnknownInput,
+                          .message = "'" + std::string(weight.path) + "' has no tensor that is called like an input of '" +
+                                     plan.name + "'"};
       weights.merge(*tensors);
       continue;
     }

@@ -319,6 +319,20 @@ class Tensors(Case):
         stream.close()
         self.refuses("E1101", "argument 'stream' was destroyed already", stream.synchronize)
 
+    def test_memory_is_given_back(self):
+        """Of tensors that are dropped, and of capsules that nobody takes."""
+
+        def resident():
+            return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        zeros = np.zeros(1 << 20, "float32")
+        for taken in (lambda t: None, lambda t: t.__dlpack__(), lambda t: t.__dlpack__(max_version=(1, 0)), np.from_dlpack):
+            taken(minic.Tensor.from_numpy(zeros, "cpu"))
+            before = resident()
+            for _ in range(50):
+                taken(minic.Tensor.from_numpy(zeros, "cpu"))
+            self.assertLess(resident() - before, 10 * zeros.nbytes)
+
     def test_devices(self):
         self.assertEqual(minic.Device("cpu").compute_capability, 0)
         self.assertEqual(minic.Device("cpu"), minic.Device("cpu"))

@@ -223,6 +223,9 @@ TEST_F(OnCpu, Weights) {
   EXPECT_ERROR(load({"w", missing.c_str(), nullptr}), "E0108", "none.npy");
   EXPECT_ERROR(load({"v", npy.c_str(), nullptr}), "E0604", "no input called 'v'");
   EXPECT_ERROR(load({"x", safe.c_str(), nullptr}), "E0604", "no tensor called 'x'");
+  const std::string other = folder / "other.safetensors";
+  std::ofstream(other, std::ios::binary) << std::string("\2\0\0\0\0\0\0\0{}", 10);
+  EXPECT_ERROR(load({nullptr, other.c_str(), nullptr}), "E0604", "has no tensor that is called like an input of 'scale'");
   EXPECT_ERROR(load({nullptr, npy.c_str(), nullptr}), "E1102", "argument 'weights[0]' has no name");
   EXPECT_ERROR(load({"w", nullptr, nullptr}), "E1102", "argument 'weights[0]' has to have either a path or a tensor");
   EXPECT_ERROR(minic_executable_load(artifact, device, nullptr, 2, &none), "E1102", "argument 'weights' is NULL");
