@@ -29,9 +29,9 @@ def expect(good, message):
         faults.append(message)
 
 
-def run(*command, cwd=None):
+def run(*command, cwd=None, **environment):
     """Standard output; without the caller's environment, so nothing but the bundle and the system can be found."""
-    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+    environment |= {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -48,9 +48,9 @@ def pack(build, scratch):
 def unpack(archive, folder):
     """The one folder that is in all of the archive's names."""
     with tarfile.open(archive) as tar:
-        names = tar.getnames()
-        expect(len(names) == len(set(names)), f"{archive.name} has a file twice")
-        tops = {name.split("/")[0] for name in names}
+        files = [member.name for member in tar.getmembers() if not member.isdir()]
+        expect(len(files) == len(set(files)), f"{archive.name} has a file twice")
+        tops = {name.split("/")[0] for name in files}
         expect(tops == {archive.name.removesuffix(".tar.gz").removesuffix("-tests")}, f"{archive.name} has at its top {tops}")
         tar.extractall(folder)
     return folder / tops.pop()
@@ -71,7 +71,8 @@ def check_binaries(root, build):
         if data[:4] == b"\x7fELF":
             faults.extend(check_libraries.check(path, alone=True))
             expect(check_libraries.newest_glibc(path) <= GLIBC, f"{path.name} needs glibc {check_libraries.newest_glibc(path)}")
-            expect(b".debug_info" not in data and b".symtab" not in data, f"{path.name} is not stripped")
+            sections = check_libraries.run("readelf", "-S", "-W", str(path))
+            expect(".debug_info" not in sections and ".symtab" not in sections, f"{path.name} is not stripped")
     runtime = (root / "lib/libminic_runtime.so").stat().st_size
     expect(runtime <= RUNTIME, f"libminic_runtime.so has {runtime} bytes, more than {RUNTIME}")
     print(f"libminic.so {(root / 'lib/libminic.so').stat().st_size} bytes, libminic_runtime.so {runtime} bytes")
@@ -115,11 +116,32 @@ def check_runtime_component(root, work):
     expect(said in ("gpu\n", "no gpu\n"), f"a program with minic::runtime printed {said}")
 
 
+def check_c(root, work):
+    run("cmake", "-S", root / "share/minic/examples/c", "-B", work, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={root}")
+    run("cmake", "--build", work)
+    y = run(work / "softmax")
+    expect(y == "y = [0.0900, 0.2447, 0.6652]\n", f"examples/c printed {y}")  # exp(0), exp(1), exp(2) over their sum, 11.1073.
+
+
+def check_python(root):
+    program = ("import array, minic\n"
+               "graph = 'graph @g(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\\n %y = add %x, %x : tensor<Nxf32>\\n return %y\\n}'\n"
+               "x = minic.Tensor((3,), 'f32', 'cpu')\n"
+               "x.write(array.array('f', [1, 2, 3]))\n"
+               "y = minic.compile(graph).load('cpu')(x)\n"
+               "print(array.array('f', y.tobytes()).tolist(), minic.__file__)")
+    said = run(sys.executable, "-B", "-c", program, PYTHONPATH=str(root / "python"))
+    expect(said == f"[2.0, 4.0, 6.0] {root / 'python/minic/__init__.py'}\n", f"the Python package printed {said}")
+
+
 def check_tests(root):
-    for script in "test/gpu/check_gpu.py", "test/bench":
-        expect((root / script).exists(), f"there is no {script}")
+    """The programs and scripts start where they are. Without a GPU they have little to do."""
     for program in sorted((root / "test/bin").iterdir()):
-        run(program, "--gtest_brief=1", cwd=root)
+        print(program.name, run(program, "--gtest_brief=1", cwd=root).strip().splitlines()[-1])
+    run(sys.executable, "-B", root / "test/gpu/check_gpu.py", "--help")
+    for name in "check_gpu.py", "../bench/peers.py", "../bench/coldstart.py", "../python/test_minic.py", "../run":
+        expect((root / "test/gpu" / name).exists(), f"there is no test/gpu/{name}")
+    expect((root / "examples/softmax.ir").exists(), "tests find no examples")
 
 
 def main(build):
@@ -135,7 +157,9 @@ def main(build):
         check_binaries(root, build)
         check_program(root)
         check_embedding(root, scratch / "embed")
+        check_c(root, scratch / "c")
         check_runtime_component(root, scratch / "runtime")
+        check_python(root)
         check_tests(root)
     print("\n".join(faults) or "no faults")
     sys.exit(bool(faults))

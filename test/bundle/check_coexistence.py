@@ -13,6 +13,9 @@ import pathlib
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "examples/softmax.ir"
+
 
 def installed_llvms():
     found = {os.path.realpath(path) for path in glob.glob("/usr/lib/llvm-*/lib/libLLVM*.so*") + glob.glob("/usr/lib/*/libLLVM*.so*")}
@@ -29,10 +32,12 @@ def run(*command, **environment):
     return done.stdout if done.returncode == 0 and not done.stderr else f"exit code {done.returncode} {done.stderr[:500]}"
 
 
-def load(libraries):
-    """Opens the libraries in order, their names visible to those that come later."""
+def compile_beside(libraries):
+    """Opens the libraries in order, their names visible to those that come later, and compiles with the one that is minic."""
     for library in libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    import minic
+    print(minic.emit(SOURCE, "ptx"), end="")
 
 
 def main(build):
@@ -40,7 +45,8 @@ def main(build):
     if not llvms:
         sys.exit("no libLLVM is installed")
     library = build / "lib/libminic.so"
-    compiling = [build / "bin/minic", "compile", pathlib.Path(__file__).parents[2] / "examples/softmax.ir", "--emit=ptx"]
+    package = {"MINIC_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "tools/python")}
+    compiling = [build / "bin/minic", "compile", SOURCE, "--emit=ptx"]
     expected = run(*compiling)
     if ".target sm_90a" not in expected:
         sys.exit(f"minic does not compile: {expected}")
@@ -50,15 +56,15 @@ def main(build):
             names = ", ".join(pathlib.Path(path).name for path in order)
             if (printed := run(*compiling, LD_PRELOAD=":".join(map(str, order)))) != expected:
                 faults.append(f"compiling after {names} were loaded: {printed[:500]}")
-            if printed := run(sys.executable, __file__, "--load", *order):
-                faults.append(f"loading {names}: {printed}")
+            if (printed := run(sys.executable, "-B", __file__, "--beside", *order, **package)) != expected:
+                faults.append(f"opening {names} and compiling: {printed[:500]}")
     print("with", *llvms)
     print("\n".join(faults) or "no faults")
     sys.exit(bool(faults))
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--load":
-        load(sys.argv[2:])
+    if sys.argv[1] == "--beside":
+        compile_beside(sys.argv[2:])
     else:
         main(pathlib.Path(sys.argv[1]).resolve())
