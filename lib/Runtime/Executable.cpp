@@ -224,8 +224,7 @@ Expected<std::vector<HostTensor>> Executable::run(std::span<const HostTensor> in
   return tensors;
 }
 
-Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results,
-                                         int runs) const {
+Expected<CapturedRun> Executable::capture(std::span<const TensorView> inputs, std::span<const TensorView> results, int runs) const {
   if (inputs.size() != impl->inputs.size() || results.size() != this->results().size())
     return impl->checkCount(inputs, results);
   auto plan = prepare(inputs, results);

@@ -392,7 +392,8 @@ class Torch(Case):
 @unittest.skipUnless(jax, "jax is not installed")
 class Jax(Case):
     def test_call(self):
-        y = self.scale(jax.numpy.asarray(self.x), jax.numpy.asarray(self.w))
+        with jax.default_device(jax.devices("cpu")[0]):
+            y = self.scale(jax.numpy.asarray(self.x), jax.numpy.asarray(self.w))
         self.assertIsInstance(y, jax.Array)
         np.testing.assert_array_equal(np.asarray(y), self.y)
 
