@@ -80,7 +80,7 @@ MinicError *minic_device_adopt(void *context, MinicDevice **device) {
     if (auto place = prepareResult(device, "device"); !place)
       return place;
     if (!context)
-      return badArgument("context", "is NULL, expected a CUcontext");
+      return badArgument("context", "is NULL, expected a CUDA context");
     auto client = Client::open();
     if (!client)
       return client.takeErrors();

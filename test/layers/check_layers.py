@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 
-ROOM = re.compile(r"minic_room\(\s*(\w+)(?:\s+USES\s+([\w\s]*))?\)")
+ROOM = re.compile(r"minic_room\(\s*(\w+)(?:\s+APART)?(?:\s+USES\s+([\w\s]*))?\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]minic/(\w+)/', re.M)
 UMBRELLA = re.compile(r'^\s*#\s*include\s*[<"]minic/[^/">]*[">]', re.M)
 LLVM = re.compile(r'^\s*#\s*include\s*[<"]llvm(?:-c)?/', re.M)
@@ -94,7 +94,7 @@ def check(root):
 def self_test():
     base = {
         "lib/CMakeLists.txt": "minic_room(Support)\nminic_room(IR USES minicSupport)\nminic_room(CodeGen USES minicIR)\n"
-                              "minic_room(Runtime USES minicSupport)\n",
+                              "minic_room(Runtime APART USES minicSupport)\n",
         "include/minic/Support/A.h": "#include <vector>\n",
         "lib/IR/B.cpp": '#include "minic/IR/B.h"\n#include "minic/Support/A.h"\n// dlopen("x") is not for this room\n',
         "lib/CodeGen/C.cpp": '#include "minic/Support/A.h"\n#include <llvm/IR/Module.h>\n',
