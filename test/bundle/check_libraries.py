@@ -2,7 +2,8 @@
 """Checks what minic's shared libraries show to others and what they need.
 
     check_libraries.py LIBRARY...            exit 1 if a library shows other names than minic's
-    check_libraries.py --alone FILE...       the same, and nothing but glibc may be needed, in places relative to the file
+    check_libraries.py --alone FILE...       the same, and nothing but glibc and libgcc_s may be needed, in places relative
+                                             to the file
     check_libraries.py --self-test           plants faults and checks that each is found
 
 Needs nm and readelf. Programs show nothing, so for them only the second part counts.
@@ -13,7 +14,7 @@ import subprocess
 import sys
 
 OWN = re.compile(r"minic::|minic_\w+$|(?:typeinfo|typeinfo name|vtable) for minic::")
-PRESENT = re.compile(r"(?:libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d+$|libminic(?:_runtime)?\.so\.")  # glibc's, minic's.
+PRESENT = re.compile(r"(?:libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d+$|libgcc_s\.so\.1$|libminic(?:_runtime)?\.so\.")
 
 
 def export_faults(symbols):
