@@ -10,7 +10,7 @@ bool isFreeInRegion(const Operation &op) { return op.is(OpKind::Constant) || op.
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
   return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) ||
-         op.is(OpKind::Sqrt);
+         op.is(OpKind::Rem) || op.is(OpKind::Sqrt);
 }
 
 namespace {

@@ -166,7 +166,7 @@ private:
     case OpKind::Mul:
       return type != DType::I1 && c == 1;
     case OpKind::Div:
-      return isFloat(type) && c == 1;
+      return c == 1;
     case OpKind::Max:
       return isFloat(type) ? c == -inf : type == DType::I32 && c == reductionIdentity("max", type);
     case OpKind::Min:

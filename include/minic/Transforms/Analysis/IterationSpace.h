@@ -39,7 +39,7 @@ private:
 
 /// Reads of memory or copies that cost nothing inside a region: constants, broadcasts and transposes.
 bool isFreeInRegion(const Operation &op);
-/// Work worth keeping single: contractions, divisions, roots and functions of Math.ir.
+/// Work worth keeping single: contractions, divisions, roots and functions with a body in IR.
 bool isExpensive(const Operation &op);
 
 } // namespace minic
