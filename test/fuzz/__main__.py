@@ -34,7 +34,8 @@ def arguments():
     parser.add_argument("--kinds", type=int, default=10, help="stop after so many kinds of failures (default 10)")
     parser.add_argument("--save", type=pathlib.Path, help="a folder for reduced tests")
     parser.add_argument("--json", action="store_true", help="the summary for programs")
-    parser.add_argument("--plant", metavar="OP", help="make NumPy's side of this op wrong: the failure must be found")
+    parser.add_argument("--plant", metavar="OP",
+                        help="make NumPy's side of this op wrong, or, as OP=OTHER, write another op into what is fused: both must be found")
     return parser.parse_args()
 
 

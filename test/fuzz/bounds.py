@@ -118,12 +118,14 @@ def reduced(node, operand, result, element):
     if node.word == "sum" and element.is_float:
         magnitude = np.maximum(np.abs(low), np.abs(high)).sum(-1)
         depth = structure.depth_of(operand.low.shape, node.attrs["axes"])
-        return settle(low.sum(-1), high.sum(-1), _finite(structure.sum_error(depth, magnitude, element)), result)
+        return settle(low.sum(-1), high.sum(-1), _error(depth, magnitude, element), result)
     return unknown(low.shape[:-1])
 
 
-def _finite(error):
-    return np.where(np.isfinite(error), error, 0)
+def _error(depth, magnitude, element):
+    """Infinite where a partial sum may leave the range."""
+    error = structure.sum_error(depth, magnitude, element)
+    return np.where(magnitude <= element.accumulator.largest, error, np.inf)
 
 
 def matmul(a, b, result, element):
@@ -135,9 +137,9 @@ def matmul(a, b, result, element):
     radius = size_a @ radius_b + radius_a @ size_b + radius_a @ radius_b
     depth = a.low.shape[-1]
     # In f64 and f32 both paths multiply and add; products below the least denormal may vanish.
-    error = structure.sum_error(depth + 2, (size_a + radius_a) @ (size_b + radius_b), element)
+    error = _error(depth + 2, (size_a + radius_a) @ (size_b + radius_b), element)
     error = error + depth * np.ldexp(WIDE(1), element.accumulator.least)
-    return settle(total - radius, total + radius, _finite(error), result)
+    return settle(total - radius, total + radius, error, result)
 
 
 def propagate(graph, exact_values):

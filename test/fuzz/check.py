@@ -39,6 +39,10 @@ class Check:
 
     def __init__(self, graph, device=None, rng=None, wrong_op=None, kind=None):
         self.graph, self.device, self.rng, self.wrong_op = graph, device, rng or np.random.default_rng(0), wrong_op
+        if wrong_op and "=" in wrong_op:
+            self.wrong_op, self.mutation = None, [f" {op} " for op in wrong_op.split("=")]
+        else:
+            self.mutation = ["\0", ""]
         self.kind, self.exact = kind, None  # `kind`: of the failure that is looked for, which saves the other ways.
         self.inputs = [graph.nodes[n].types[0].e.to_memory(graph.nodes[n].data) for n in graph.inputs()]
         self.unchecked = set()
@@ -80,7 +84,7 @@ class Check:
         """Every way. Raises a Failure."""
         graph = self.graph
         dims = {name: graph.bind[name] for name in graph.fixed}
-        text, values = graph.text(), graph.values()
+        text, values = graph.text().replace(*self.mutation), graph.values()
         computed = [value for value in values if graph.nodes[value[0]].op != "input"]
         got = self.run("eager", graph.text(computed), computed, dims=dims, mode="eager", numerics="exact")
         exact = dict(zip(computed, got))
@@ -110,6 +114,8 @@ class Check:
         elif way == "all results":
             text, outputs, right = self.graph.text(computed), computed, [exact[value] for value in computed]
         elif way == "names bound":
+            if self.sums_names():
+                return
             options["dims"] = self.graph.bind
         else:
             mode, stage = ("eager", "tile") if way == "eager tile" else ("fused", way.split()[0])
@@ -120,6 +126,15 @@ class Check:
             options = {}
         got = self.run(way, text, outputs, **options)
         self.compare(way, outputs, got, right)
+
+    def sums_names(self):
+        """Whether a float reduction runs over a size that is a name: its order is that of unknown sizes, another than of the number's."""
+        for node in self.graph.nodes.values():
+            if node.op == "reduce" and any(t.e.is_float for t in node.types):
+                shape = self.graph.type(node.operands[0]).shape
+                if any(size[1] for size in shape):
+                    return True
+        return False
 
     def check_default(self, text, dims, exact, device, way):
         outputs = self.graph.outputs
@@ -153,7 +168,7 @@ class Check:
 
     def expect(self, node, operands, elements, results):
         if node.op == self.wrong_op:
-            return [scalars.Exact(operands[0])]
+            return [scalars.Exact(np.ones(t.sizes(self.graph.bind), t.e.work)) for t in node.types]
         scalar = scalars.expected(node, operands, elements, results[0])
         if scalar is not None:
             return [scalar]

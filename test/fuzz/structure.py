@@ -131,13 +131,13 @@ def expect_matmul(operands, element, result):
 
 
 def matmul_chain(a, b):
-    """f32 fused multiply-adds in ascending k from +0.0: products are exact in float64, and each sum is rounded once."""
+    """f32 fused multiply-adds in ascending k from +0.0, and + 0.0: products are exact in float64, each sum is rounded once."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     total = np.zeros(a.shape[:-1] + b.shape[-1:], np.float32)
     for k in range(a.shape[-1]):
         product = a[..., :, k, None] * b[..., None, k, :]
         total = add_to_odd(product, total.astype(np.float64)).astype(np.float32)
-    return total
+    return total + np.float32(0)
 
 
 # Combiners.

@@ -178,6 +178,11 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;
+  // What comes after the products must not run along k: its sweep is over.
+  for (Operation *op : ops.subspan(size_t(std::find(ops.begin(), ops.end(), contraction) - ops.begin()) + 1))
+    for (Value *result : op->results())
+      if (space.isInner(result))
+        return std::nullopt;
   // The loops must be batch axes, then row, column and contracted axis.
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)

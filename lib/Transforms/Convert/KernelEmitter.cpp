@@ -288,7 +288,12 @@ private:
     for (Operation *op : reductions)
       for (Value *result : op->results()) {
         builder.setLoc(op->loc());
-        Value *value = builder.convert(results[position++], result->type().dtype());
+        Value *value = results[position++];
+        // A chain that ends in -0.0 (a tiny product was rounded) ends in +0.0 where padding is multiplied and added too: +0.0 it
+        // is.
+        if (op->info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
+          value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
+        value = builder.convert(value, result->type().dtype());
         value->setName(result->name());
         outer[result] = value;
       }

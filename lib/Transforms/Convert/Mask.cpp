@@ -14,6 +14,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace minic {
@@ -73,7 +74,12 @@ private:
         candidates.push_back(identity);
     }
     auto fits = [](double value, const Operation &load) {
-      return isFloat(load.result()->type().dtype()) || value == double(int64_t(value));
+      DType dtype = load.result()->type().dtype();
+      if (isFloat(dtype))
+        return true;
+      if (dtype == DType::I1)
+        return value == 0 || value == 1;
+      return value == std::floor(value) && value >= reductionIdentity("max", dtype) && value <= reductionIdentity("min", dtype);
     };
     auto setAll = [&](double value) {
       for (Operation *load : maskedLoads)

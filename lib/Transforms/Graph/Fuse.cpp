@@ -37,6 +37,8 @@ public:
   Fusion(Function &graph, PassContext &context) : graph(graph), context(context) {}
 
   void run() {
+    for (Operation &op : graph.body())
+      unshareOperands(op);
     makeGroups();
     if (!context.eager)
       growGroups();
@@ -52,6 +54,33 @@ private:
       if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape))
         return true;
     return false;
+  }
+
+  static bool isCopied(const Operation &op) { return isFreeInRegion(op) && !isTable(op) && !isMaterialized(op); }
+
+  /// A free op that an op reads twice, as in b times its own transpose, runs along other loops each time: each gets its own.
+  void unshareOperands(Operation &op) {
+    if (isFreeInRegion(op) || op.info().terminator)
+      return;
+    std::unordered_set<const Operation *> read;
+    std::vector<Operation *> stack = {&op};
+    while (!stack.empty()) {
+      Operation *user = stack.back();
+      stack.pop_back();
+      for (unsigned i = 0; i < user->numOperands(); ++i) {
+        Operation *definition = user->operand(i)->definition();
+        if (!definition || !isCopied(*definition))
+          continue;
+        if (!read.insert(definition).second) {
+          Builder builder(user);
+          builder.setLoc(definition->loc());
+          ValueMap map;
+          definition = cloneOperation(builder, *definition, map);
+          user->setOperand(i, definition->result());
+        }
+        stack.push_back(definition);
+      }
+    }
   }
 
   void makeGroups() {
@@ -192,11 +221,22 @@ private:
       }
       return false;
     };
+    // An output that runs along some of the reduced loops is stored in a sweep over all of them: not at all where another has no
+    // trips.
+    auto missesReducedAxis = [&](const Value *value) {
+      const std::vector<int> &axes = space->axesOf(value);
+      for (int axis = 0; axis < space->rank(); ++axis) {
+        const LoopAxis &loop = space->axes()[size_t(axis)];
+        if (loop.reduced && !loop.extent.isConstant(1) && std::find(axes.begin(), axes.end(), axis) == axes.end())
+          return space->isInner(value);
+      }
+      return false;
+    };
     for (Operation *op : members)
       if (isExpensive(*op) && missesParallelAxis(op->result()))
         return false;
     for (Value *output : outputs(members, a, b))
-      if (missesParallelAxis(output))
+      if (missesParallelAxis(output) || missesReducedAxis(output))
         return false;
     // A prologue of a matmul runs once per tile of the other operand: too often for anything but cheap arithmetic.
     bool matmul = std::any_of(ops.begin(), ops.end(), [](Operation *op) { return op->info().axes == AxisRule::Contract; });
