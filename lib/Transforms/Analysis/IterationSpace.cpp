@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace minic {
 
@@ -173,15 +174,15 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       return fail(std::string(op->info().name) + " has no loops of its own");
     for (int axis : *contracted)
       classes.contract(axis);
-    if (!contracted->empty())
+    if (op->info().axes == AxisRule::Reduce || op->info().axes == AxisRule::Contract) // Over no axes too.
       contractions.emplace_back(op, *contracted);
   }
 
-  // No value may run along one loop with two axes.
+  // No value may run along one loop with two axes, of size 1 neither: an access names each loop once.
   auto repeats = [&](const AxisList &axes) {
     for (size_t a = 0; a < axes.size(); ++a)
       for (size_t b = a + 1; b < axes.size(); ++b)
-        if (classes.find(axes[a]) == classes.find(axes[b]) && !classes.isUnit(axes[a]))
+        if (classes.find(axes[a]) == classes.find(axes[b]))
           return true;
     return false;
   };
@@ -229,8 +230,7 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   auto signature = [&](const AxisList &axes) {
     AxisList roots;
     for (int axis : axes)
-      if (!classes.isUnit(axis))
-        roots.push_back(classes.find(axis));
+      roots.push_back(classes.find(axis));
     std::sort(roots.begin(), roots.end());
     return roots;
   };
@@ -243,17 +243,21 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   // its own, of one trip: outermost, out of the way.
   AxisList units;
   std::vector<const AxisList *> order = {&units};
+  std::set<int> ordered; // A matmul's loops have their order, whatever else runs along them.
   for (Operation *op : ops)
-    if (op->info().axes == AxisRule::Contract)
+    if (op->info().axes == AxisRule::Contract) {
       order.push_back(&space.resultAxes[op->result()]);
-  if (order.size() == 1)
-    for (Operation *op : ops)
-      if (op->info().axes == AxisRule::Broadcast)
-        for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
-          int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
-          if (classes.isUnit(use) && !classes.isUnit(result))
-            units.push_back(use);
-        }
+      for (const AxisList *axes : {&space.useAxes[{op, 0}], &space.useAxes[{op, 1}]})
+        for (int axis : *axes)
+          ordered.insert(classes.find(axis));
+    }
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Broadcast)
+      for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
+        int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
+        if (classes.isUnit(use) && !classes.isUnit(result) && !ordered.count(classes.find(use)))
+          units.push_back(use);
+      }
   std::vector<const AxisList *> others;
   for (size_t position = ops.size(); position-- > 0;) {
     Operation *op = ops[position];
@@ -272,6 +276,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       if (loopOf.emplace(root, int(space.loops.size())).second)
         space.loops.push_back({classes.extent(root), classes.isContracted(root)});
     }
+  if (space.loops.empty()) // Scalars run along one loop too, so that their tiles have an axis which lanes can repeat.
+    space.loops.push_back({1});
   auto toLoops = [&](AxisList &axes) {
     for (int &axis : axes)
       axis = loopOf.at(classes.find(axis));

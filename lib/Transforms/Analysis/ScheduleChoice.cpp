@@ -34,9 +34,6 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   Schedule s;
   for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
     list->assign(rank, 1);
-  if (rank == 0)
-    return s; // A scalar: one program, every lane a copy.
-
   size_t last = rank - 1;
   // A vector access needs every row to start at a multiple of it.
   while (vec > 1 && !loops[last].extent.isMultipleOf(vec))
@@ -44,7 +41,7 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   bool reduces = std::any_of(loops.begin(), loops.end(), [](const LoopAxis &axis) { return axis.reduced; });
   auto innermost = [&](bool reduced) {
     for (size_t axis = rank; axis-- > 0;)
-      if (loops[axis].reduced == reduced)
+      if (loops[axis].reduced == reduced && (reduced || !loops[axis].extent.isConstant(1)))
         return int(axis);
     return -1;
   };
