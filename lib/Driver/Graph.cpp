@@ -226,7 +226,7 @@ Tensor mean(Operand x, const Axes &axes, bool keepDims) {
   if (!call.sound)
     return call.invalid();
   Type type = call.values[0]->type();
-  DType wide = isNarrowFloat(type.dtype()) ? DType::F32 : type.dtype();
+  DType wide = computeDType(type.dtype());
   Operand total(sum(x, axes, keepDims, wide), call.at);
   DimExpr count = 1;
   for (int64_t axis : GraphState::normalized(axes, type))

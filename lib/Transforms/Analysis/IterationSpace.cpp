@@ -6,12 +6,20 @@
 
 namespace minic {
 
-bool isFreeInRegion(const Operation &op) { return op.is(OpKind::Constant) || op.is(OpKind::Broadcast) || op.is(OpKind::Transpose); }
+bool isFreeInRegion(const Operation &op) {
+  AxisRule axes = op.info().axes;
+  return op.is(OpKind::Constant) || op.is(OpKind::Iota) || op.is(OpKind::Size) || axes == AxisRule::Broadcast ||
+         axes == AxisRule::Permute || axes == AxisRule::Indexed || axes == AxisRule::Gathered;
+}
+
+bool readsFromMemory(const Operation &op, unsigned operand) {
+  return op.info().axes == AxisRule::Indexed || (op.info().axes == AxisRule::Gathered && operand == 0);
+}
 
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
-  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) ||
-         op.is(OpKind::Sqrt);
+  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || info.axes == AxisRule::Scan ||
+         op.is(OpKind::Div) || op.is(OpKind::Sqrt);
 }
 
 namespace {
@@ -62,6 +70,11 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
   AxisList contracted;
   switch (op.info().axes) {
   case AxisRule::None:
+  case AxisRule::Indexed:
+    break;
+  case AxisRule::Gathered:
+    for (size_t a = 0; a < uses[1].size(); ++a)
+      classes.join(uses[1][a], results[0][size_t(op.intAttr("axis")) + a]);
     break;
   case AxisRule::Parallel:
     for (const AxisList &use : uses)
@@ -107,6 +120,11 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
     contracted.push_back(uses[0][column]);
     break;
   }
+  case AxisRule::Scan:
+    for (size_t a = 0; a < uses[0].size(); ++a)
+      classes.join(uses[0][a], results[0][a]);
+    contracted.push_back(uses[0][size_t(op.intAttr("axis"))]);
+    break;
   case AxisRule::Opaque:
     return std::nullopt;
   }
@@ -134,8 +152,14 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   for (Operation *op : ops) {
     std::vector<AxisList> uses, results;
     for (unsigned i = 0; i < op->numOperands(); ++i) {
-      uses.push_back(fresh(op->operand(i)));
       auto definition = space.resultAxes.find(op->operand(i));
+      if (readsFromMemory(*op, i)) {
+        if (definition != space.resultAxes.end())
+          return fail(std::string(op->info().name) + " reads other elements than its producer makes here");
+        space.useAxes[{op, i}] = uses.emplace_back();
+        continue;
+      }
+      uses.push_back(fresh(op->operand(i)));
       if (definition != space.resultAxes.end())
         for (size_t a = 0; a < uses[i].size(); ++a)
           classes.join(uses[i][a], definition->second[a]);
@@ -186,7 +210,7 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   std::map<const Value *, const AxisList *> firstUse; // Looked up only.
   for (Operation *op : ops)
     for (unsigned i = 0; i < op->numOperands(); ++i) {
-      if (space.resultAxes.count(op->operand(i)))
+      if (space.resultAxes.count(op->operand(i)) || readsFromMemory(*op, i))
         continue;
       const AxisList &axes = space.useAxes[{op, i}];
       auto [it, isFirst] = firstUse.emplace(op->operand(i), &axes);

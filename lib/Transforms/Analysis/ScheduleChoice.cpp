@@ -103,6 +103,25 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   return s;
 }
 
+/// Along the axis of a scan one element after the other; lanes and warps side by side along the innermost other axis.
+static Schedule scanSchedule(const IterationSpace &space) {
+  const auto &loops = space.axes();
+  Schedule s;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(loops.size(), 1);
+  for (size_t axis = loops.size(); axis-- > 0;) {
+    if (loops[axis].reduced)
+      continue;
+    s.block[axis] = blockFor(loops[axis].extent, 128);
+    s.lanes[axis] = 32;
+    s.warps[axis] = std::max<int64_t>(s.block[axis] / 32, 1);
+    return s;
+  }
+  if (!loops.empty())
+    s.lanes.back() = 32; // Copies.
+  return s;
+}
+
 static Schedule matmulSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
@@ -165,9 +184,12 @@ static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, st
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact) {
   const Operation *contraction = nullptr;
-  for (Operation *op : ops)
+  for (Operation *op : ops) {
     if (op->info().axes == AxisRule::Contract)
       contraction = op;
+    if (op->info().axes == AxisRule::Scan)
+      return scanSchedule(space);
+  }
   if (!contraction) {
     Schedule schedule = rowsSchedule(space, vectorElements(ops, exact));
     if (exact && !keepsOrder(schedule, space, ops))
@@ -188,7 +210,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
   DType type = contraction->operand(0)->type().dtype();
-  return matmulSchedule(space, isNarrowFloat(type) ? DType::F32 : type, target);
+  return matmulSchedule(space, computeDType(type), target);
 }
 
 } // namespace minic

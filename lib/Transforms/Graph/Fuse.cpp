@@ -6,9 +6,10 @@
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
 // (IterationSpace) and a schedule, closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
-// Constants, broadcasts and transposes cost nothing in a region and are copied to each one that reads through them; reshapes are
-// views of memory and stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode
-// every op is its own group.
+// Constants, broadcasts, transposes, slices and the like cost nothing in a region and are copied to each one that reads through
+// them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory and
+// stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode every op is its own
+// group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/IterationSpace.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
@@ -48,10 +49,10 @@ public:
 private:
   //===- Groups -===//
 
-  /// A free op that must exist in memory: it is returned, or a reshape views it.
+  /// A free op that must exist in memory: it is returned, a reshape views it, or it is read at other indices.
   static bool isMaterialized(const Operation &op) {
     for (const Use &use : op.result()->uses())
-      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape))
+      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape) || readsFromMemory(*use.user, use.index))
         return true;
     return false;
   }
@@ -204,7 +205,7 @@ private:
 
   bool isLegal(const std::vector<Operation *> &members, int a, int b) const {
     for (Operation *op : members)
-      if (op->is(OpKind::Reshape))
+      if (op->is(OpKind::Reshape) || op->info().axes == AxisRule::Scan)
         return false;
     std::vector<Operation *> ops = regionOps(members);
     auto space = IterationSpace::compute(ops);

@@ -279,7 +279,7 @@ TEST(GraphTest, ErrorsNameOpAndShapes) {
        "must "
        "be equal: %x: tensor<MxNxf32>, %x: tensor<MxNxf32>"},
       {"a product of a vector", [](Inputs &in) { return matmul(in.x, in.y); }, ErrorCode::ShapeMismatch,
-       "`matmul` needs operands of one rank, at least 2: %x: tensor<MxNxf32>, %y: tensor<Nxf32>"},
+       "`matmul` needs operands of rank 2 or more: %x: tensor<MxNxf32>, %y: tensor<Nxf32>"},
       {"a product with a number", [](Inputs &in) { return matmul(in.x, 2); }, ErrorCode::OperandType,
        "operand 1 of `matmul` is the number 2, not a tensor"},
       {"an axis that is none", [](Inputs &in) { return sum(in.x, 2); }, ErrorCode::BadAxis,
@@ -301,7 +301,7 @@ TEST(GraphTest, ErrorsNameOpAndShapes) {
       {"a size beyond 64 bits", [](Inputs &in) { return in.graph.constant(0, DType::F64, {int64_t(1) << 40, int64_t(1) << 40}); },
        ErrorCode::BadDim, "`constant`: tensor<1099511627776x1099511627776xf64> has more bytes than 64 bits can count"},
       {"an element type of kernels", [](Inputs &in) { return in.graph.input("n", DType::Index, {4}); }, ErrorCode::UnsupportedDType,
-       "parameter %n of graph @g: tensor<4xindex> cannot be: elements in memory are f64, f32, f16, bf16, i32 or i1"},
+       "parameter %n of graph @g: tensor<4xindex> cannot be: `index` has no memory form; use i64"},
       {"an element type that is none", [](Inputs &in) { return convert(in.x, DType(77)); }, ErrorCode::UnknownType,
        "`convert` is given element type number 77, which is none"},
       {"numbers alone to choose from", [](Inputs &in) { return select(in.c, 1, 0); }, ErrorCode::OperandType,
@@ -377,7 +377,7 @@ TEST(GraphTest, ErrorsNameTheLine) {
   graph.output("y", 1.0), lines.push_back(here());
   graph.output("y", x);
   graph.output("y", x), lines.push_back(here());
-  (void)graph.constant(HostTensor(DType::I64, {2})), lines.push_back(here());
+  (void)graph.constant(HostTensor(DType::Index, {2})), lines.push_back(here());
   Diagnostics errors = graph.errors();
   ASSERT_EQ(errors.size(), lines.size()) << renderDiagnostics(errors, nullptr);
   for (size_t i = 0; i < lines.size(); ++i)
