@@ -123,11 +123,12 @@ template <size_t bytes> void copyLanes(const std::byte *const *in, std::byte *ou
 //===- Conversions -===//
 
 template <typename To, typename From> To truncateToInt(From x) {
-  // -2^(n-1) is a float, 2^(n-1) - 1 may not be; 2^(n-1) is again. NaN fails both comparisons.
-  constexpr From low = From(std::numeric_limits<To>::min());
-  if (x >= low && x < -low)
+  using Limits = std::numeric_limits<To>;
+  // The least value is a float, the greatest may not be; one more is a power of two again. NaN fails all comparisons.
+  constexpr From low = From(Limits::min()), beyond = From(To(1) << (Limits::digits - 1)) * 2;
+  if (x >= low && x < beyond)
     return To(x);
-  return x < low ? std::numeric_limits<To>::min() : x >= -low ? std::numeric_limits<To>::max() : To(0);
+  return x < low ? Limits::min() : x >= beyond ? Limits::max() : To(0);
 }
 
 /// An f64 that rounds to any narrower float as `x` does: rounded to odd, that is toward zero with the last bit set if that dropped
@@ -151,7 +152,9 @@ template <DType t> constexpr auto memoryValue() {
     return uint16_t();
   else if constexpr (t == DType::I32)
     return int32_t();
-  else if constexpr (t == DType::I1)
+  else if constexpr (t == DType::I8)
+    return int8_t();
+  else if constexpr (t == DType::U8 || t == DType::I1)
     return uint8_t();
   else
     return int64_t();
@@ -184,14 +187,12 @@ template <typename From, DType to> void applyConvert(const std::byte *const *in,
 
 //===- From an op and its types to a loop -===//
 
-/// Calls `fn` with a value of the type that lanes of `dtype` have in a loop; 16-bit floats are staged as f32.
+/// Calls `fn` with a value of the type that lanes of `dtype` have in a loop; narrow types are staged.
 template <typename Fn> Loop withMemoryType(DType dtype, Fn &&fn) {
-  switch (dtype) {
+  switch (computeDType(dtype)) {
   case DType::F64:
     return fn(double());
   case DType::F32:
-  case DType::F16:
-  case DType::BF16:
     return fn(float());
   case DType::I64:
   case DType::Index:
@@ -200,8 +201,9 @@ template <typename Fn> Loop withMemoryType(DType dtype, Fn &&fn) {
     return fn(int32_t());
   case DType::I1:
     return fn(uint8_t());
+  default:
+    return nullptr;
   }
-  return nullptr;
 }
 
 template <typename Form, typename T, typename M> constexpr Loop formLoop() {
@@ -253,6 +255,10 @@ template <typename From> Loop convertLoop(DType to) {
     return applyConvert<From, DType::I64>;
   case DType::I32:
     return applyConvert<From, DType::I32>;
+  case DType::I8:
+    return applyConvert<From, DType::I8>;
+  case DType::U8:
+    return applyConvert<From, DType::U8>;
   case DType::I1:
     return applyConvert<From, DType::I1>;
   }
@@ -334,8 +340,7 @@ MathProgram compileBody(const Function &body) {
   for (const Operation &op : body.body())
     if (op.is(OpKind::Constant)) {
       DType dtype = op.result()->type().dtype();
-      const Attribute &value = *op.attr("value");
-      Scalar element = isFloat(dtype) ? Scalar::of(*value.asNumber(), dtype) : Scalar{uint64_t(*value.asInt())};
+      Scalar element = Scalar::of(*op.attr("value"), dtype);
       slots[op.result()] = program.numParams + program.constants.size();
       fillBlock(program.constants.emplace_back().data(), reinterpret_cast<const std::byte *>(&element.bits),
                 size_t(dtypeBytes(dtype)), blockLanes);
@@ -371,16 +376,28 @@ const MathProgram &mathProgram(OpKind kind, DType dtype) {
 
 //===- Staging -===//
 
-void widenLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
-  auto convert = dtype == DType::F16 ? halfToFloat : bfloatToFloat;
+template <typename From, typename To, typename Convert>
+void convertLanes(const std::byte *from, std::byte *to, int64_t count, Convert convert) {
   for (int64_t i = 0; i < count; ++i)
-    store<float>(to, i, convert(load<uint16_t>(from, i)));
+    store<To>(to, i, convert(load<From>(from, i)));
 }
 
+/// From a narrow type to the one that it is computed in.
+void widenLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
+  if (isFloat(dtype))
+    convertLanes<uint16_t, float>(from, to, count, dtype == DType::F16 ? halfToFloat : bfloatToFloat);
+  else if (dtype == DType::I8)
+    convertLanes<int8_t, int32_t>(from, to, count, [](int8_t x) { return int32_t(x); });
+  else
+    convertLanes<uint8_t, int32_t>(from, to, count, [](uint8_t x) { return int32_t(x); });
+}
+
+/// And back: floats round, integers wrap.
 void narrowLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
-  auto convert = dtype == DType::F16 ? floatToHalf : floatToBfloat;
-  for (int64_t i = 0; i < count; ++i)
-    store<uint16_t>(to, i, convert(load<float>(from, i)));
+  if (isFloat(dtype))
+    convertLanes<float, uint16_t>(from, to, count, dtype == DType::F16 ? floatToHalf : floatToBfloat);
+  else
+    convertLanes<int32_t, uint8_t>(from, to, count, [](int32_t x) { return uint8_t(x); });
 }
 
 } // namespace
@@ -392,7 +409,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
     return;
   // Select only moves bits, and convert rounds by itself.
   bool widens = kind != OpKind::Select;
-  bool narrows = isNarrowFloat(resultType) && kind != OpKind::Select && kind != OpKind::Convert;
+  bool narrows = isNarrow(resultType) && kind != OpKind::Select && kind != OpKind::Convert;
   DType from = operands[kind == OpKind::Select ? 1 : 0].dtype;
   const MathProgram *program = nullptr;
   Loop loop = nullptr;
@@ -406,11 +423,11 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
   std::byte stagedResult[blockBytes];
   for (size_t j = 0; j < operands.size(); ++j)
     if (const Lanes &operand = operands[j]; operand.splat) {
-      bool wide = widens && isNarrowFloat(operand.dtype);
+      bool wide = widens && isNarrow(operand.dtype);
       std::byte element[8];
       if (wide)
         widenLanes(operand.dtype, operand.data, element, 1);
-      fillBlock(staged[j], wide ? element : operand.data, wide ? sizeof(float) : size_t(dtypeBytes(operand.dtype)),
+      fillBlock(staged[j], wide ? element : operand.data, wide ? 4 : size_t(dtypeBytes(operand.dtype)),
                 std::min(count, blockLanes));
     }
 
@@ -421,7 +438,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
     for (size_t j = 0; j < operands.size(); ++j) {
       const Lanes &operand = operands[j];
       in[j] = operand.splat ? staged[j] : operand.data + size_t(begin) * size_t(dtypeBytes(operand.dtype));
-      if (!operand.splat && widens && isNarrowFloat(operand.dtype)) {
+      if (!operand.splat && widens && isNarrow(operand.dtype)) {
         widenLanes(operand.dtype, in[j], staged[j], lanes);
         in[j] = staged[j];
       }
@@ -450,8 +467,8 @@ static_assert(std::endian::native == std::endian::little);
 static Scalar fromMemory(const std::byte *data, DType t) {
   Scalar result;
   std::memcpy(&result.bits, data, size_t(dtypeBytes(t)));
-  if (t == DType::I32)
-    result.bits = uint64_t(int64_t(int32_t(uint32_t(result.bits))));
+  if (int unused = 64 - 8 * int(dtypeBytes(t)); dtypeClass(t) == DTypeClass::Int)
+    result.bits = uint64_t(int64_t(result.bits << unused) >> unused);
   return result;
 }
 
@@ -471,6 +488,14 @@ Scalar Scalar::of(double value, DType t) {
   Scalar number{std::bit_cast<uint64_t>(value)};
   return t == DType::F64 ? number : convertScalar(number, DType::F64, t);
 }
+
+Scalar Scalar::of(const Attribute &number, DType t) {
+  if (const int64_t *integer = number.asInt(); integer && !isFloat(t))
+    return Scalar{uint64_t(*integer)}; // Not through f64, which i64 does not fit.
+  return of(number.asNumber().value_or(0.0), t);
+}
+
+Attribute Scalar::toAttr(DType t) const { return isFloat(t) ? Attribute(toDouble(t)) : Attribute(int64_t(bits)); }
 
 double Scalar::toDouble(DType t) const { return std::bit_cast<double>(convertScalar(*this, t, DType::F64).bits); }
 

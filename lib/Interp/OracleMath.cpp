@@ -54,10 +54,10 @@ bool compareF64(std::string_view predicate, double a, double b) {
 template <typename T> T saturated(double value) {
   if (std::isnan(value))
     return 0;
-  double truncated = std::trunc(value), limit = -double(std::numeric_limits<T>::min()); // 2^31 or 2^63, exact in f64.
+  double truncated = std::trunc(value), limit = std::ldexp(1.0, std::numeric_limits<T>::digits); // 2^31 and the like, exact in f64.
   if (truncated >= limit)
     return std::numeric_limits<T>::max();
-  return truncated < -limit ? std::numeric_limits<T>::min() : T(truncated);
+  return truncated < double(std::numeric_limits<T>::min()) ? std::numeric_limits<T>::min() : T(truncated);
 }
 
 /// Conversions from or to a float; false for those between integers.
@@ -73,6 +73,10 @@ bool convertF64(DType from, DType to, const Lanes &operand, std::byte *out, int6
       return fill.template operator()<double>(source, [&](double v) { return roundToDType(v, to); });
     if (to == DType::I1)
       return fill.template operator()<uint8_t>(source, [](double v) { return uint8_t(v != 0); });
+    if (to == DType::I8)
+      return fill.template operator()<int8_t>(source, [](double v) { return saturated<int8_t>(v); });
+    if (to == DType::U8)
+      return fill.template operator()<uint8_t>(source, [](double v) { return saturated<uint8_t>(v); });
     if (to == DType::I32)
       return fill.template operator()<int32_t>(source, [](double v) { return saturated<int32_t>(v); });
     return fill.template operator()<int64_t>(source, [](double v) { return saturated<int64_t>(v); });
@@ -80,7 +84,9 @@ bool convertF64(DType from, DType to, const Lanes &operand, std::byte *out, int6
   if (!isFloat(to))
     return false;
   auto rounded = [&](auto v) { return roundToDType(double(v), to); };
-  if (from == DType::I1)
+  if (from == DType::I8)
+    return fill.template operator()<double>(Reader<int8_t>(operand), rounded);
+  if (from == DType::I1 || from == DType::U8)
     return fill.template operator()<double>(Reader<uint8_t>(operand), rounded);
   if (from == DType::I32)
     return fill.template operator()<double>(Reader<int32_t>(operand), rounded);

@@ -124,6 +124,7 @@ public:
   void addOrigins(Diagnostics &findings) const;
 
 private:
+  friend Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis, std::source_location at);
   std::shared_ptr<GraphState> state;
 };
 
@@ -194,6 +195,20 @@ Tensor transpose(Operand x, std::optional<std::vector<int64_t>> perm = std::null
 /// Product over the last two axes; leading ones are batch axes, which broadcast. 16-bit floats may give f32 (`as`).
 Tensor matmul(Operand a, Operand b, std::optional<DType> as = std::nullopt);
 
+/// The part of each axis from `starts` up to `limits`, every `steps`-th element; empty lists mean all of it.
+Tensor slice(Operand x, const Shape &starts, const Shape &limits = {}, const std::vector<int64_t> &steps = {});
+/// x with `low` elements before and `high` behind along each axis, all of them `value`.
+Tensor pad(Operand x, const Shape &low, const Shape &high, Operand value);
+/// The operands one after the other along an axis.
+Tensor concat(const std::vector<Operand> &operands, int64_t axis);
+/// Rows of a table: `axis` of it becomes the axes of `rows`, integers that are clamped to it.
+Tensor gather(Operand table, Operand rows, int64_t axis = 0);
+/// Each element is its index along `axis`, as i32 or i64.
+Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis = 0,
+            std::source_location at = std::source_location::current());
+/// Running sums.
+Tensor cumsum(Operand x, int64_t axis = -1);
+
 /// The axes vanish, or stay with size 1. 16-bit floats may give f32 (`as`).
 Tensor sum(Operand x, const Axes &axes, bool keepDims = false, std::optional<DType> as = std::nullopt);
 Tensor amax(Operand x, const Axes &axes, bool keepDims = false);
@@ -206,9 +221,15 @@ std::vector<Tensor> reduce(const std::vector<Operand> &operands, const Axes &axe
 
 //===- Compositions -===//
 
-/// The sum over the number of elements, counted in the graph where a size has a name. 16-bit floats are summed in f32.
+/// The sum over the number of elements. 16-bit floats are summed in f32.
 Tensor mean(Operand x, const Axes &axes, bool keepDims = false);
 /// exp(x - max) over its sum.
 Tensor softmax(Operand x, int64_t axis = -1);
+/// (x - mean) * rsqrt(variance + eps), times a scale and plus a shift where they are given (of the sizes of the axes).
+Tensor layerNorm(const std::vector<Operand> &xScaleShift, const Axes &axes, double eps = 1e-5);
+/// x * rsqrt(mean of the squares + eps), times a scale where it is given.
+Tensor rmsNorm(const std::vector<Operand> &xScale, const Axes &axes, double eps = 1e-5);
+/// The index of the largest element along the axis, as i64 or i32.
+Tensor argmax(Operand x, int64_t axis = -1, DType as = DType::I64);
 
 } // namespace minic
