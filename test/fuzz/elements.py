@@ -24,7 +24,7 @@ class Element:
     @property
     def accumulator(self):
         """What sums of it are computed in."""
-        return ELEMENTS["f32"] if self.is_narrow else self
+        return ELEMENTS["f32"] if self.is_narrow else ELEMENTS["i32"] if self.name in ("i8", "u8") else self
 
     @property
     def largest(self):

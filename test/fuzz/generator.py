@@ -237,7 +237,7 @@ class Generator:
         results = []
         for operand in operands:
             element = self.graph.type(operand).e
-            results.append(Type("f32" if element.is_narrow and self.chance(0.4) else element.name, kept))
+            results.append(Type((element.accumulator if self.chance(0.4) else element).name, kept))
         if combiner:
             self.emit("reduce", operands, results, combiner=combiner, axes=axes, init=combiner.init)
         else:
@@ -258,7 +258,7 @@ class Generator:
             operands = [self.value(Type(t.element, shape)), first] if self.fits(shape) else None
         if not operands or not self.fits(result) or self.count(work) > MATMUL_WORK:
             raise Stuck
-        element = "f32" if t.e.is_narrow and self.chance(0.4) else t.element
+        element = (t.e.accumulator if self.chance(0.4) else t.e).name
         self.emit("matmul", operands, [Type(element, result)])
 
     def choose_outputs(self):

@@ -289,11 +289,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   return space;
 }
 
-bool IterationSpace::isInner(const Value *result) const {
-  for (int axis : axesOf(result))
-    if (loops[size_t(axis)].reduced)
-      return true;
-  return false;
+bool IterationSpace::isReduced(const std::vector<int> &axes) const {
+  return std::any_of(axes.begin(), axes.end(), [&](int axis) { return loops[size_t(axis)].reduced; });
 }
 
 } // namespace minic

@@ -146,6 +146,16 @@ PaddingFact paddingOf(const Value *value, int64_t axis, int depth) {
   }
 }
 
+/// Of the narrow integers that were widened for a reduction, the greatest is no less neutral for a minimum than the greatest wide one.
+static bool keepsWidened(const PaddingFact &fact, const Operation &op, unsigned i) {
+  const Operation *widened = op.operand(i)->definition();
+  std::string_view word = op.wordAttr("combiner");
+  if (fact.kind != PaddingFact::Known || word.empty() || !widened || !widened->is(OpKind::Convert))
+    return false;
+  DType from = widened->operand(0)->type().dtype(), to = op.operand(i)->type().dtype();
+  return isInteger(from) && computeDType(from) == to && fact.value == Scalar::of(reductionIdentity(word, from), to);
+}
+
 static bool isKnownZero(const PaddingFact &fact, DType type) {
   return fact.kind == PaddingFact::Known && fact.value.toDouble(type) == 0;
 }
@@ -168,7 +178,8 @@ bool paddingIsNeutral(const Operation &op) {
       PaddingFact fact = paddingOf(op.operand(i), axis);
       // A sum starts at +0.0, so -0.0 adds nothing either.
       bool zero = isKnownZero(fact, type) && identity.toDouble(type) == 0;
-      if (fact.kind != PaddingFact::None && !zero && !(fact.kind == PaddingFact::Known && fact.value == identity))
+      if (fact.kind != PaddingFact::None && !zero && !keepsWidened(fact, op, i) &&
+          !(fact.kind == PaddingFact::Known && fact.value == identity))
         return false;
     }
   return true;
