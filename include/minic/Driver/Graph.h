@@ -142,6 +142,11 @@ inline Tensor operator-(Operand x) { return elementwise(OpKind::Neg, {x}); }
 inline Tensor operator&(Operand a, Operand b) { return elementwise(OpKind::And, {a, b}); }
 inline Tensor operator|(Operand a, Operand b) { return elementwise(OpKind::Or, {a, b}); }
 inline Tensor operator^(Operand a, Operand b) { return elementwise(OpKind::Xor, {a, b}); }
+inline Tensor operator~(Operand x) { return elementwise(OpKind::Not, {x}); }
+inline Tensor operator%(Operand a, Operand b) { return elementwise(OpKind::Rem, {a, b}); }
+inline Tensor operator<<(Operand x, Operand amount) { return elementwise(OpKind::Shl, {x, amount}); }
+/// Arithmetic; `elementwise(OpKind::ShrU, {x, amount})` is the logical one.
+inline Tensor operator>>(Operand x, Operand amount) { return elementwise(OpKind::ShrS, {x, amount}); }
 inline Tensor operator==(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "eq"); }
 inline Tensor operator!=(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "ne"); }
 inline Tensor operator<(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "lt"); }
@@ -152,10 +157,31 @@ inline Tensor max(Operand a, Operand b) { return elementwise(OpKind::Max, {a, b}
 inline Tensor min(Operand a, Operand b) { return elementwise(OpKind::Min, {a, b}); }
 inline Tensor select(Operand condition, Operand a, Operand b) { return elementwise(OpKind::Select, {condition, a, b}); }
 inline Tensor relu(Operand x) { return elementwise(OpKind::Relu, {x}); }
+inline Tensor abs(Operand x) { return elementwise(OpKind::Abs, {x}); }
+inline Tensor sign(Operand x) { return elementwise(OpKind::Sign, {x}); }
+inline Tensor floor(Operand x) { return elementwise(OpKind::Floor, {x}); }
+inline Tensor ceil(Operand x) { return elementwise(OpKind::Ceil, {x}); }
+/// Ties to even.
+inline Tensor round(Operand x) { return elementwise(OpKind::Round, {x}); }
+inline Tensor clamp(Operand x, Operand low, Operand high) { return elementwise(OpKind::Clamp, {x, low, high}); }
 inline Tensor sqrt(Operand x) { return elementwise(OpKind::Sqrt, {x}); }
 inline Tensor rsqrt(Operand x) { return elementwise(OpKind::Rsqrt, {x}); }
 inline Tensor exp(Operand x) { return elementwise(OpKind::Exp, {x}); }
 inline Tensor log(Operand x) { return elementwise(OpKind::Log, {x}); }
+inline Tensor exp2(Operand x) { return elementwise(OpKind::Exp2, {x}); }
+inline Tensor log2(Operand x) { return elementwise(OpKind::Log2, {x}); }
+inline Tensor expm1(Operand x) { return elementwise(OpKind::Expm1, {x}); }
+inline Tensor log1p(Operand x) { return elementwise(OpKind::Log1p, {x}); }
+inline Tensor pow(Operand x, Operand y) { return elementwise(OpKind::Pow, {x, y}); }
+inline Tensor sin(Operand x) { return elementwise(OpKind::Sin, {x}); }
+inline Tensor cos(Operand x) { return elementwise(OpKind::Cos, {x}); }
+inline Tensor erf(Operand x) { return elementwise(OpKind::Erf, {x}); }
+inline Tensor tanh(Operand x) { return elementwise(OpKind::Tanh, {x}); }
+inline Tensor sigmoid(Operand x) { return elementwise(OpKind::Sigmoid, {x}); }
+inline Tensor silu(Operand x) { return elementwise(OpKind::Silu, {x}); }
+/// The form with erf, and the one with tanh.
+inline Tensor gelu(Operand x) { return elementwise(OpKind::Gelu, {x}); }
+inline Tensor geluTanh(Operand x) { return elementwise(OpKind::GeluTanh, {x}); }
 /// x itself where it has the element type already.
 Tensor convert(Operand x, DType to);
 

@@ -19,7 +19,7 @@ bool readsFromMemory(const Operation &op, unsigned operand) {
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
   return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || info.axes == AxisRule::Scan ||
-         op.is(OpKind::Div) || op.is(OpKind::Sqrt);
+         op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Sqrt);
 }
 
 namespace {

@@ -168,7 +168,7 @@ private:
     case OpKind::Mul:
       return type != DType::I1 && c == 1;
     case OpKind::Div:
-      return isFloat(type) && c == 1;
+      return c == 1;
     case OpKind::Max:
       return number == reductionIdentity("max", type);
     case OpKind::Min:

@@ -56,6 +56,19 @@ TEST(GraphTest, TextOfEachCall) {
       {"neg", [](Inputs &in) { return -in.x; }, "  %0 = neg %x : tensor<MxNxf32>\n"},
       {"exp", [](Inputs &in) { return exp(in.x); }, "  %0 = exp %x : tensor<MxNxf32>\n"},
       {"log", [](Inputs &in) { return log(in.x); }, "  %0 = log %x : tensor<MxNxf32>\n"},
+      {"exp2", [](Inputs &in) { return exp2(in.x); }, "  %0 = exp2 %x : tensor<MxNxf32>\n"},
+      {"log2", [](Inputs &in) { return log2(in.x); }, "  %0 = log2 %x : tensor<MxNxf32>\n"},
+      {"expm1", [](Inputs &in) { return expm1(in.x); }, "  %0 = expm1 %x : tensor<MxNxf32>\n"},
+      {"log1p", [](Inputs &in) { return log1p(in.x); }, "  %0 = log1p %x : tensor<MxNxf32>\n"},
+      {"sin", [](Inputs &in) { return sin(in.x); }, "  %0 = sin %x : tensor<MxNxf32>\n"},
+      {"cos", [](Inputs &in) { return cos(in.x); }, "  %0 = cos %x : tensor<MxNxf32>\n"},
+      {"erf", [](Inputs &in) { return erf(in.x); }, "  %0 = erf %x : tensor<MxNxf32>\n"},
+      {"tanh", [](Inputs &in) { return tanh(in.x); }, "  %0 = tanh %x : tensor<MxNxf32>\n"},
+      {"sigmoid", [](Inputs &in) { return sigmoid(in.x); }, "  %0 = sigmoid %x : tensor<MxNxf32>\n"},
+      {"silu", [](Inputs &in) { return silu(in.x); }, "  %0 = silu %x : tensor<MxNxf32>\n"},
+      {"gelu", [](Inputs &in) { return gelu(in.x); }, "  %0 = gelu %x : tensor<MxNxf32>\n"},
+      {"gelu_tanh", [](Inputs &in) { return geluTanh(in.x); }, "  %0 = gelu_tanh %x : tensor<MxNxf32>\n"},
+      {"pow", [](Inputs &in) { return pow(in.x, in.x); }, "  %0 = pow %x, %x : tensor<MxNxf32>\n"},
       {"sqrt", [](Inputs &in) { return sqrt(in.x); }, "  %0 = sqrt %x : tensor<MxNxf32>\n"},
       {"rsqrt", [](Inputs &in) { return rsqrt(in.x); }, "  %0 = rsqrt %x : tensor<MxNxf32>\n"},
       {"relu", [](Inputs &in) { return relu(in.x); }, "  %0 = relu %x : tensor<MxNxf32>\n"},
@@ -68,6 +81,16 @@ TEST(GraphTest, TextOfEachCall) {
       {"and", [](Inputs &in) { return in.c & in.c; }, "  %0 = and %c, %c : tensor<MxNxi1>\n"},
       {"or", [](Inputs &in) { return in.c | in.c; }, "  %0 = or %c, %c : tensor<MxNxi1>\n"},
       {"xor", [](Inputs &in) { return in.i ^ in.i; }, "  %0 = xor %i, %i : tensor<Nxi32>\n"},
+      {"not", [](Inputs &in) { return ~in.c; }, "  %0 = not %c : tensor<MxNxi1>\n"},
+      {"rem", [](Inputs &in) { return in.i % in.i; }, "  %0 = rem %i, %i : tensor<Nxi32>\n"},
+      {"shl", [](Inputs &in) { return in.i << in.i; }, "  %0 = shl %i, %i : tensor<Nxi32>\n"},
+      {"shr_s", [](Inputs &in) { return in.i >> in.i; }, "  %0 = shr_s %i, %i : tensor<Nxi32>\n"},
+      {"abs", [](Inputs &in) { return abs(in.x); }, "  %0 = abs %x : tensor<MxNxf32>\n"},
+      {"sign", [](Inputs &in) { return sign(in.x); }, "  %0 = sign %x : tensor<MxNxf32>\n"},
+      {"floor", [](Inputs &in) { return floor(in.x); }, "  %0 = floor %x : tensor<MxNxf32>\n"},
+      {"ceil", [](Inputs &in) { return ceil(in.x); }, "  %0 = ceil %x : tensor<MxNxf32>\n"},
+      {"round", [](Inputs &in) { return round(in.x); }, "  %0 = round %x : tensor<MxNxf32>\n"},
+      {"clamp", [](Inputs &in) { return clamp(in.x, in.x, in.x); }, "  %0 = clamp %x, %x, %x : tensor<MxNxf32>\n"},
       {"eq", [](Inputs &in) { return in.x == in.x; }, "  %0 = compare eq %x, %x : tensor<MxNxi1>\n"},
       {"ne", [](Inputs &in) { return in.x != in.x; }, "  %0 = compare ne %x, %x : tensor<MxNxi1>\n"},
       {"lt", [](Inputs &in) { return in.x < in.x; }, "  %0 = compare lt %x, %x : tensor<MxNxi1>\n"},
@@ -112,7 +135,7 @@ TEST(GraphTest, EveryElementwiseRowOfGraphs) {
     SCOPED_TRACE(info.name);
     Graph graph("g");
     size_t count = 1 + size_t(std::count(info.operands.begin(), info.operands.end(), ','));
-    DType dtype = info.dtypes.contains(DType::F32) ? DType::F32 : DType::I1;
+    DType dtype = info.dtypes.contains(DType::F32) ? DType::F32 : DType::I32;
     Tensor x = graph.input("x", dtype, {"N"});
     graph.output("r", elementwise(info.kind, std::vector<Operand>(count, Operand(x)), info.word ? info.word->words[0] : ""));
     EXPECT_NE(textOf(graph).find(" = " + std::string(info.name) + " "), std::string::npos);

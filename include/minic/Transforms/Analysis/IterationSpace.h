@@ -44,7 +44,7 @@ private:
 bool isFreeInRegion(const Operation &op);
 /// The op reads this operand at indices of its own, so it must lie in memory.
 bool readsFromMemory(const Operation &op, unsigned operand);
-/// Work worth keeping single: contractions, divisions, roots and functions of Math.ir.
+/// Work worth keeping single: contractions, divisions, roots and functions with a body in IR.
 bool isExpensive(const Operation &op);
 
 } // namespace minic
