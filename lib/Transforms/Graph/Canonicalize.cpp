@@ -252,10 +252,11 @@ private:
       return constant(op, *value);
     if (combiner != "sum" || !isFloat(from.dtype()))
       return nullptr;
-    DType accumulator = isNarrowFloat(from.dtype()) ? DType::F32 : from.dtype();
-    if ((exact || accumulator == DType::F64) && !isExactMultiple(*value, *count, accumulator == DType::F64 ? 53 : 24))
+    DType accumulator = computeDType(from.dtype());
+    double number = *value->asNumber();
+    if ((exact || accumulator == DType::F64) && !isExactMultiple(number, *count, accumulator == DType::F64 ? 53 : 24))
       return nullptr;
-    double sum = *value * double(*count) + 0.0; // It starts at +0.0.
+    double sum = number * double(*count) + 0.0; // It starts at +0.0.
     return constant(op, roundToDType(roundToDType(sum, accumulator), to.dtype()));
   }
 
