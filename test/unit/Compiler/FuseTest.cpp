@@ -2,6 +2,7 @@
 #include "CompilerTest.h"
 
 #include "minic/Transforms/Analysis/KernelResources.h"
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <random>
 
