@@ -1,5 +1,5 @@
 # The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
-# Substitutions: %examples, %docs (those folders), %python, %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
+# Substitutions: %examples, %docs (those folders), %python, %case (test/cases/run_case.py), %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
 # see tools/Inputs/driver/FakeDriver.cpp).
 # Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer.
 
@@ -25,12 +25,14 @@ for name, value in os.environ.items():
 config.substitutions.append(("%examples", os.path.join(config.minic_root, "examples")))
 config.substitutions.append(("%docs", os.path.join(config.minic_root, "docs")))
 config.substitutions.append(("%python", config.python))
+case = os.path.join(config.minic_root, "test", "cases", "run_case.py")
+config.substitutions.append(("%case", f"{config.python} {case}"))
 config.substitutions.append(("%path", config.environment["PATH"]))
 config.substitutions.append(("%fake_driver", config.fake_driver))
 
 if shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
     config.available_features.add("ptxas")
-if config.sanitizer.upper() in ("ON", "TRUE", "YES", "1"):
+if config.sanitizer:
     config.available_features.add("sanitizer")
 
 
@@ -45,3 +47,4 @@ def sees_device():
 
 if sees_device():
     config.available_features.add("cuda")
+    config.environment["MINIC_TEST_CUDA"] = "1"

@@ -79,7 +79,9 @@ typedef enum MinicDType {
   MINIC_BF16 = 4,
   MINIC_I64 = 5,
   MINIC_I32 = 6,
-  MINIC_I1 = 7
+  MINIC_I1 = 7,
+  MINIC_I8 = 9, /* 8 is not used. */
+  MINIC_U8 = 10
 } MinicDType;
 
 #ifdef __cplusplus

@@ -104,7 +104,7 @@ private:
     for (size_t axis = 0; axis < argument.view.shape.size(); ++axis) {
       int64_t size = argument.view.shape[axis];
       DimExpr dim = argument.spec.shape[axis].bind(dims);
-      if (dim.getFactors().size() != 1 || dim.getFactors()[0].ceilDivOf || dim.getCoefficient() <= 0)
+      if (dim.getFactors().size() != 1 || !dim.getFactors()[0].isName() || dim.getCoefficient() <= 0)
         continue;
       if (size % dim.getCoefficient() == 0)
         bind(dim.getFactors()[0].name, size / dim.getCoefficient(), argument);

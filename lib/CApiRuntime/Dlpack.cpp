@@ -14,7 +14,7 @@ template <typename Managed> struct Owner {
 };
 
 dlpack::DataType dataType(DType dtype) {
-  uint8_t code = dtype == DType::BF16 ? 4 : dtype == DType::I1 ? 6 : isFloat(dtype) ? 2 : 0;
+  uint8_t code = dtype == DType::BF16 ? 4 : dtype == DType::I1 ? 6 : isFloat(dtype) ? 2 : dtype == DType::U8 ? 1 : 0;
   return {code, uint8_t(dtypeBytes(dtype) * 8), 1};
 }
 

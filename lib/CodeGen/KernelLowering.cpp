@@ -148,6 +148,8 @@ void KernelLowering::lowerOperation(Operation &op) {
     return lowerStore(*this, op);
   case OpKind::InBounds:
     return lowerInBounds(*this, op);
+  case OpKind::Iota:
+    return lowerIota(*this, op);
   case OpKind::Dot:
     return lowerDot(*this, op);
   case OpKind::AllocShared:
@@ -399,11 +401,17 @@ llvm::Value *KernelLowering::size(const DimExpr &expr) {
       llvm::Value *divisor = size(factor.ceilDivOf->second);
       llvm::Value *dividend = size(factor.ceilDivOf->first);
       value = setup.CreateUDiv(addIndex(setup, dividend, setup.CreateSub(divisor, i64(1))), divisor);
+    } else if (factor.sumOf) {
+      value = i64(0);
+      for (const DimExpr &term : *factor.sumOf)
+        value = setup.CreateNSWAdd(value, size(term));
     } else {
       value = setup.CreateZExt(dimParameters.at(factor.name), setup.getInt64Ty(), factor.name, /*IsNonNeg=*/true);
     }
     product = product ? mulIndex(setup, product, value) : value;
   }
+  if (expr.getCoefficient() < 0) // A term of a sum.
+    return sizes[expr] = setup.CreateNSWMul(product, i64(expr.getCoefficient()));
   return sizes[expr] = mulIndex(setup, product, i64(expr.getCoefficient()));
 }
 
@@ -458,14 +466,23 @@ llvm::Value *KernelLowering::isHolder(const Layout &layout) {
   return it->second = first;
 }
 
-llvm::Value *KernelLowering::limit(llvm::Value *index, const DimExpr &extent, const Layout &layout, int axis) {
-  // Clamped to [0, 2^31): what is left of the axis is the same for all threads; the rest is 32-bit arithmetic per thread.
-  llvm::Value *left = isConstant(index, 0) ? size(extent) : ir.CreateSub(size(extent), index);
-  left = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, i64(INT32_MAX));
-  left = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, i64(0));
+llvm::Value *KernelLowering::positionAt(llvm::Value *distance, const Layout &layout, int axis, int64_t step) {
+  // Clamped to [0, 2^31): this part is the same for all threads; the rest is 32-bit arithmetic per thread.
+  distance = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, distance, i64(0));
+  if (step > 1)
+    distance = ir.CreateUDiv(ir.CreateNUWAdd(distance, i64(step - 1)), i64(step));
+  distance = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, distance, i64(INT32_MAX));
+  distance = ir.CreateTrunc(distance, ir.getInt32Ty());
   llvm::Value *thread = threadOffset(layout, axis);
-  left = ir.CreateTrunc(left, ir.getInt32Ty());
-  return isConstant(thread, 0) ? left : ir.CreateNSWSub(left, thread);
+  return isConstant(thread, 0) ? distance : ir.CreateNSWSub(distance, thread);
+}
+
+llvm::Value *KernelLowering::limit(llvm::Value *index, const DimExpr &extent, const Layout &layout, int axis, int64_t step) {
+  return positionAt(isConstant(index, 0) ? size(extent) : ir.CreateSub(size(extent), index), layout, axis, step);
+}
+
+llvm::Value *KernelLowering::first(llvm::Value *index, const Layout &layout, int axis, int64_t step) {
+  return positionAt(ir.CreateNeg(index), layout, axis, step);
 }
 
 } // namespace minic::codegen

@@ -71,7 +71,12 @@ public:
 
   /// How far along `axis` the thread's first position may lie: register positions o with o < limit are inside. An i32; computed
   /// here.
-  llvm::Value *limit(llvm::Value *index, const DimExpr &size, const Layout &layout, int axis);
+  llvm::Value *limit(llvm::Value *index, const DimExpr &size, const Layout &layout, int axis, int64_t step = 1);
+  /// The first register position that is inside where `index`, of the block's first lane, may be negative.
+  llvm::Value *first(llvm::Value *index, const Layout &layout, int axis, int64_t step = 1);
+
+  /// The thread's register position of the first lane at least `distance` behind the block's first one; lanes are `step` apart.
+  llvm::Value *positionAt(llvm::Value *distance, const Layout &layout, int axis, int64_t step);
 
   //===- Control flow -===//
   llvm::BasicBlock *newBlock(const char *name);
@@ -136,6 +141,7 @@ void lowerConstant(KernelLowering &k, Operation &op);
 void lowerElementwise(KernelLowering &k, Operation &op);
 void lowerBroadcast(KernelLowering &k, Operation &op);
 void lowerInBounds(KernelLowering &k, Operation &op);
+void lowerIota(KernelLowering &k, Operation &op);
 void lowerLoad(KernelLowering &k, Operation &op);
 void lowerStore(KernelLowering &k, Operation &op);
 void lowerAllocShared(KernelLowering &k, Operation &op);

@@ -13,6 +13,25 @@ struct Group {
   std::vector<int64_t> index; ///< What register `first` adds to the thread's position along each tile axis.
 };
 
+/// An index that no rule shows to be 0 or more. Of what passes write, only differences are.
+bool mayBeNegative(const Value &index) {
+  const Operation *op = index.definition();
+  if (!op || op->is(OpKind::ProgramId) || op->is(OpKind::Dim))
+    return false; // Counters of loops, too, which start from 0 but where a text says otherwise.
+  if (op->is(OpKind::Constant))
+    return *op->attr("value")->asInt() < 0;
+  if (op->is(OpKind::Add) || op->is(OpKind::Mul))
+    return mayBeNegative(*op->operand(0)) || mayBeNegative(*op->operand(1));
+  return true;
+}
+
+/// base + index * pitch, which does not wrap as unsigned numbers where the index is one.
+llvm::Value *offsetBy(IRBuilder &ir, llvm::Value *base, const Value &index, llvm::Value *number, llvm::Value *pitch) {
+  if (!mayBeNegative(index))
+    return addIndex(ir, base, mulIndex(ir, number, pitch));
+  return ir.CreateNSWAdd(base, ir.CreateNSWMul(number, pitch));
+}
+
 /// The addresses of one load or store.
 class Access {
 public:
@@ -35,10 +54,19 @@ private:
   std::vector<int64_t> maskKey(const Group &group) const;
 
   KernelLowering &k;
-  std::vector<int> tileAxis;                         ///< Of each buffer axis.
-  std::vector<llvm::Value *> strides;                ///< Of each buffer axis, in elements.
-  std::vector<std::pair<int, llvm::Value *>> limits; ///< Of masked tile axes.
-  llvm::Value *pointer;                              ///< To the thread's element at register position 0.
+  /// A tile axis that is checked: register positions o with first <= o < limit are inside; without `first`, all from 0.
+  struct Checked {
+    int axis;
+    llvm::Value *limit, *first;
+  };
+  std::vector<int> tileAxis;           ///< Of each buffer axis; -1 where lanes have indices of their own.
+  std::vector<llvm::Value *> strides;  ///< Of each buffer axis, in elements, from one lane to the next.
+  std::vector<llvm::Value *> pitches;  ///< Of each buffer axis, in elements, from one index to the next.
+  std::vector<const Registers *> rows; ///< Of each buffer axis: the lanes' own indices, or null.
+  std::vector<llvm::Value *> lastRows; ///< The last index of those axes.
+  llvm::Value *someRows = nullptr;     ///< False where such an axis is empty; null if that cannot be.
+  std::vector<Checked> checks;
+  llvm::Value *pointer; ///< To the thread's element at register position 0.
   std::vector<Group> groupList;
   int64_t vecSize;
 };
@@ -61,21 +89,38 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
     strides[axis] = k.size(stride);
     stride = shape[axis] * stride;
   }
+  pitches = strides;
+  rows.assign(rank, nullptr);
+  lastRows.assign(rank, nullptr);
   llvm::Value *thread = k.i64(0), *program = k.i64(0);
   IRBuilder &ir = k.ir;
+  std::vector<int64_t> steps = op.attr("steps") ? op.intsAttr("steps") : std::vector<int64_t>(rank, 1);
   for (size_t axis = 0; axis < rank; ++axis) {
+    if (tileAxis[axis] < 0) {
+      rows[axis] = &k.get(op.operand(firstIndex + unsigned(axis)));
+      lastRows[axis] = ir.CreateSub(k.size(shape[axis]), k.i64(1));
+      if (!shape[axis].isConstant() || shape[axis].isConstant(0))
+        someRows = k.both(someRows, ir.CreateICmpSGE(lastRows[axis], k.i64(0)));
+      continue;
+    }
+    strides[axis] = mulIndex(ir, strides[axis], k.i64(steps[axis]));
     llvm::Value *position = ir.CreateZExt(k.threadOffset(layout, tileAxis[axis]), ir.getInt64Ty(), "", /*IsNonNeg=*/true);
     thread = addIndex(ir, thread, mulIndex(ir, position, strides[axis]));
-    program = addIndex(ir, program, mulIndex(ir, k.scalar(op.operand(firstIndex + unsigned(axis))), strides[axis]));
+    program = offsetBy(ir, program, *op.operand(firstIndex + unsigned(axis)), k.scalar(op.operand(firstIndex + unsigned(axis))),
+                       pitches[axis]);
   }
   llvm::Type *element = k.memoryType(dtype);
   pointer = ir.CreateGEP(element, ir.CreateGEP(element, k.scalar(buffer), thread), program);
 
   for (int64_t masked : op.intsAttr("mask"))
-    for (size_t axis = 0; axis < rank; ++axis)
-      if (tileAxis[axis] == masked)
-        limits.push_back(
-            {int(masked), k.limit(k.scalar(op.operand(firstIndex + unsigned(axis))), shape[axis], layout, int(masked))});
+    for (size_t axis = 0; axis < rank; ++axis) {
+      if (tileAxis[axis] != masked)
+        continue;
+      const Value *index = op.operand(firstIndex + unsigned(axis));
+      llvm::Value *start = k.scalar(op.operand(firstIndex + unsigned(axis)));
+      checks.push_back({int(masked), k.limit(start, shape[axis], layout, int(masked), steps[axis]),
+                        mayBeNegative(*index) ? k.first(start, layout, int(masked), steps[axis]) : nullptr});
+    }
 
   vecSize = op.intAttr("vec");
   std::vector<int64_t> index(size_t(tile.rank()));
@@ -88,8 +133,8 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
 
 std::vector<int64_t> Access::maskKey(const Group &group) const {
   std::vector<int64_t> key;
-  for (const auto &[axis, limit] : limits)
-    key.push_back(group.index[size_t(axis)]);
+  for (const Checked &check : checks)
+    key.push_back(group.index[size_t(check.axis)]);
   return key;
 }
 
@@ -106,18 +151,35 @@ std::vector<std::vector<const Group *>> Access::bundles() const {
 }
 
 llvm::Value *Access::isInside(const Group &group) {
-  llvm::Value *inside = nullptr;
-  for (const auto &[axis, limit] : limits)
-    inside = k.both(inside, k.ir.CreateICmpSGT(limit, k.i32(group.index[size_t(axis)])));
+  llvm::Value *inside = someRows;
+  for (const Checked &check : checks) {
+    llvm::Value *position = k.i32(group.index[size_t(check.axis)]);
+    inside = k.both(inside, k.ir.CreateICmpSGT(check.limit, position));
+    if (check.first)
+      inside = k.both(inside, k.ir.CreateICmpSLE(check.first, position));
+  }
   return inside;
 }
 
 llvm::Value *Access::address(const Group &group) {
   llvm::Value *elements = k.i64(0);
-  for (size_t axis = 0; axis < strides.size(); ++axis)
-    elements = addIndex(k.ir, elements, mulIndex(k.ir, k.i64(group.index[size_t(tileAxis[axis])]), strides[axis]));
-  // Called where the element is inside, which makes the thread's first position (no larger along any axis) inside as well.
-  return k.ir.CreateInBoundsGEP(k.memoryType(dtype), pointer, elements);
+  for (size_t axis = 0; axis < strides.size(); ++axis) {
+    llvm::Value *position, *step = strides[axis];
+    if (const Registers *own = rows[axis]) {
+      position = k.ir.CreateSExtOrTrunc((*own)[size_t(group.first)], k.ir.getInt64Ty());
+      position = k.ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, position, lastRows[axis]);
+      position = k.ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, position, k.i64(0));
+      step = pitches[axis];
+    } else {
+      position = k.i64(group.index[size_t(tileAxis[axis])]);
+    }
+    elements = addIndex(k.ir, elements, mulIndex(k.ir, position, step));
+  }
+  // Called where the element is inside. So is the thread's first position (no larger along any axis) unless it may lie before the
+  // buffer.
+  bool first = std::none_of(checks.begin(), checks.end(), [](const Checked &check) { return check.first; });
+  llvm::Type *element = k.memoryType(dtype);
+  return first ? k.ir.CreateInBoundsGEP(element, pointer, elements) : k.ir.CreateGEP(element, pointer, elements);
 }
 
 llvm::Type *Access::type() const {

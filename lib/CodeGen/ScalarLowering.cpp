@@ -17,6 +17,9 @@ llvm::Type *KernelLowering::elementType(DType type) {
     return ir.getBFloatTy();
   case DType::I32:
     return ir.getInt32Ty();
+  case DType::I8:
+  case DType::U8:
+    return ir.getInt8Ty();
   case DType::I1:
     return ir.getInt1Ty();
   case DType::I64:
@@ -37,7 +40,10 @@ llvm::Value *KernelLowering::toMemory(llvm::Value *value, DType type) {
 }
 
 llvm::Value *KernelLowering::widened(llvm::Value *value, DType type) {
-  return isNarrowFloat(type) ? ir.CreateFPExt(value, ir.getFloatTy()) : value;
+  if (!isNarrow(type))
+    return value;
+  llvm::Type *wide = elementType(computeDType(type));
+  return isFloat(type) ? ir.CreateFPExt(value, wide) : type == DType::I8 ? ir.CreateSExt(value, wide) : ir.CreateZExt(value, wide);
 }
 
 llvm::Constant *KernelLowering::number(const Attribute &attribute, DType type) {
@@ -80,6 +86,21 @@ void lowerBroadcast(KernelLowering &k, Operation &op) {
   k.set(op.result(), std::move(result));
 }
 
+void lowerIota(KernelLowering &k, Operation &op) {
+  Type type = op.result()->type();
+  const Layout &layout = *type.layout();
+  int axis = int(op.intAttr("axis"));
+  llvm::Value *first = k.ir.CreateZExt(k.threadOffset(layout, axis), k.ir.getInt64Ty(), "", /*IsNonNeg=*/true);
+  first = k.ir.CreateAdd(k.scalar(op.operand(0)), first);
+  Registers result;
+  for (int64_t r = 0; r < layout.numRegs(); ++r) {
+    std::vector<int64_t> index(std::max<size_t>(size_t(type.rank()), 1), 0);
+    layout.addRegister(r, index);
+    result.push_back(k.ir.CreateTrunc(k.ir.CreateAdd(first, k.i64(index[size_t(axis)])), k.elementType(type.dtype())));
+  }
+  k.set(op.result(), std::move(result));
+}
+
 void lowerInBounds(KernelLowering &k, Operation &op) {
   const Layout &layout = *op.result()->type().layout();
   int axis = int(op.intAttr("axis"));
@@ -95,9 +116,43 @@ void lowerInBounds(KernelLowering &k, Operation &op) {
 
 //===- Element-wise ops -===//
 
-/// A shift amount as the host forms take it; LLVM's shifts are poison from the width on.
-static llvm::Value *moduloWidth(IRBuilder &ir, llvm::Value *amount) {
-  return ir.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), amount->getType()->getIntegerBitWidth() - 1));
+static llvm::ConstantInt *integer(llvm::Value *like, int64_t value) {
+  return llvm::ConstantInt::getSigned(llvm::cast<llvm::IntegerType>(like->getType()), value);
+}
+
+/// LLVM's shifts are poison from the width on, where the rows say 0; a select does not mind poison that it leaves out.
+static llvm::Value *insideWidth(IRBuilder &ir, llvm::Value *amount, llvm::Value *shifted) {
+  llvm::Value *inside = ir.CreateICmpULT(amount, integer(amount, amount->getType()->getIntegerBitWidth()));
+  return ir.CreateSelect(inside, shifted, integer(amount, 0));
+}
+static llvm::Value *shiftLeft(IRBuilder &ir, llvm::Value *x, llvm::Value *y) { return insideWidth(ir, y, ir.CreateShl(x, y)); }
+static llvm::Value *shiftRightUnsigned(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return insideWidth(ir, y, ir.CreateLShr(x, y));
+}
+static llvm::Value *shiftRight(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return ir.CreateAShr(x, ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, y, integer(y, y->getType()->getIntegerBitWidth() - 1)));
+}
+
+static llvm::Value *signOf(IRBuilder &ir, llvm::Value *x) {
+  llvm::Value *zero = llvm::Constant::getNullValue(x->getType());
+  if (x->getType()->isIntegerTy())
+    return ir.CreateSelect(ir.CreateICmpSGT(x, zero), integer(x, 1), ir.CreateSelect(ir.CreateICmpSLT(x, zero), integer(x, -1), x));
+  llvm::Value *below = ir.CreateSelect(ir.CreateFCmpOLT(x, zero), llvm::ConstantFP::get(x->getType(), -1.0), x);
+  return ir.CreateSelect(ir.CreateFCmpOGT(x, zero), llvm::ConstantFP::get(x->getType(), 1.0), below);
+}
+
+/// LLVM's signed divisions by 0, and of the least integer by -1, are undefined. A divisor of 0 or -1 is replaced by 1.
+static llvm::Value *harmless(IRBuilder &ir, llvm::Value *divisor) {
+  llvm::Value *isHarmless = ir.CreateICmpUGT(ir.CreateAdd(divisor, integer(divisor, 1)), integer(divisor, 1));
+  return ir.CreateSelect(isHarmless, divisor, integer(divisor, 1));
+}
+static llvm::Value *signedDiv(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  llvm::Value *quotient = ir.CreateSDiv(x, harmless(ir, y));
+  quotient = ir.CreateSelect(ir.CreateICmpEQ(y, integer(y, -1)), ir.CreateNeg(x), quotient);
+  return ir.CreateSelect(ir.CreateIsNull(y), integer(y, -1), quotient);
+}
+static llvm::Value *signedRem(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return ir.CreateSelect(ir.CreateIsNull(y), x, ir.CreateSRem(x, harmless(ir, y))); // Of a division by 1 it is 0, as of one by -1.
 }
 
 /// LLVM's divisions by 0 are undefined; the row says that a divisor of 0 counts as 1.
@@ -149,16 +204,22 @@ static llvm::Value *emitCompare(KernelLowering &k, std::string_view predicate, l
 
 /// Truncates and saturates; NaN gives 0. PTX's cvt.rzi saturates; for NaN it gives 0 only from f32 to 32 bits (PTX ISA, `cvt`,
 /// "Integer Notes"), and LLVM's fptosi.sat would check the range once more.
-static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, bool to64) {
+static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, DType to) {
   IRBuilder &ir = k.ir;
+  bool to64 = dtypeBytes(to) == 8;
   x = k.widened(x, from);
   bool isDouble = from == DType::F64;
   llvm::Intrinsic::ID id = isDouble ? (to64 ? llvm::Intrinsic::nvvm_d2ll_rz : llvm::Intrinsic::nvvm_d2i_rz)
                                     : (to64 ? llvm::Intrinsic::nvvm_f2ll_rz : llvm::Intrinsic::nvvm_f2i_rz);
   llvm::Value *result = ir.CreateIntrinsic(id, {x});
-  if (!isDouble && !to64)
+  if (isDouble || to64)
+    result = ir.CreateSelect(ir.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(result->getType()), result);
+  if (!isNarrow(to))
     return result;
-  return ir.CreateSelect(ir.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(result->getType()), result);
+  auto [least, greatest] = integerRange(to);
+  result = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, result, ir.getInt32(uint32_t(least)));
+  result = ir.CreateBinaryIntrinsic(llvm::Intrinsic::smin, result, ir.getInt32(uint32_t(greatest)));
+  return ir.CreateTrunc(result, ir.getInt8Ty());
 }
 
 /// f64 or an integer to bf16 with one rounding where the target has no instruction for it (LLVM's own way there rounds twice): to
@@ -185,9 +246,12 @@ static llvm::Value *toBfloatThroughOdd(KernelLowering &k, llvm::Value *x, DType 
 static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, DType to) {
   IRBuilder &ir = k.ir;
   llvm::Type *type = k.elementType(to);
-  auto is64 = [](DType t) { return t == DType::I64 || t == DType::Index; };
   if (from == to)
     return x;
+  if (isInteger(from) && isNarrow(from)) { // What follows sees signed integers of 32 or 64 bits.
+    x = k.widened(x, from);
+    from = computeDType(from);
+  }
   if (to == DType::I1)
     return isFloat(from) ? ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType())) : ir.CreateIsNotNull(x);
   if (from == DType::I1)
@@ -201,7 +265,7 @@ static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, D
     return ir.CreateFPCast(x, type);
   }
   if (isFloat(from))
-    return floatToInt(k, x, from, is64(to));
+    return floatToInt(k, x, from, to);
   if (isFloat(to))
     return ir.CreateSIToFP(x, type);
   return ir.CreateSExtOrTrunc(x, type);
@@ -222,11 +286,13 @@ static llvm::Value *emitElementwise(KernelLowering &k, Operation &op, std::vecto
   default:
     break;
   }
-  // 16-bit floats are computed in f32 and rounded once. Kernels that the passes made say so themselves.
+  // Narrow types are computed in wide ones and converted once. Kernels that the passes made say so themselves.
   for (llvm::Value *&value : lane)
     value = k.widened(value, from);
   llvm::Value *result = emitPrimitive(k.ir, op.kind(), lane, isFloat(from));
-  return result && isNarrowFloat(to) ? k.ir.CreateFPTrunc(result, k.elementType(to)) : result;
+  if (!result || !isNarrow(to))
+    return result;
+  return isFloat(to) ? k.ir.CreateFPTrunc(result, k.elementType(to)) : k.ir.CreateTrunc(result, k.elementType(to));
 }
 
 /// f32 to 16 bits in pairs, with a relu on the way where that is the operand: one instruction of PTX for both, which rounds, keeps

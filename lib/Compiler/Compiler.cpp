@@ -5,11 +5,13 @@
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Printer.h"
+#include "minic/IR/ScalarEval.h"
 #include "minic/Support/HostTensor.h"
 #include "minic/Transforms/Analysis/Padding.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -203,12 +205,12 @@ private:
     return std::nullopt;
   }
 
-  static void flattenNumbers(const Attribute &attribute, std::vector<double> &numbers) {
-    if (auto number = attribute.asNumber())
-      numbers.push_back(*number);
-    else if (const AttributeList *list = attribute.asList())
+  static void flattenNumbers(const Attribute &attribute, DType dtype, std::vector<Scalar> &numbers) {
+    if (const AttributeList *list = attribute.asList())
       for (const Attribute &element : *list)
-        flattenNumbers(element, numbers);
+        flattenNumbers(element, dtype, numbers);
+    else
+      numbers.push_back(Scalar::of(attribute, dtype));
   }
 
   static std::optional<Diagnostic> constantData(Operation &op, std::vector<std::byte> &data) {
@@ -220,13 +222,14 @@ private:
             .code = ErrorCode::UnboundDim, .message = "a constant buffer needs sizes that are numbers", .loc = op.loc()};
       shape.push_back(*dim.constant());
     }
-    std::vector<double> numbers;
-    flattenNumbers(*op.attr("value"), numbers);
+    std::vector<Scalar> numbers;
+    flattenNumbers(*op.attr("value"), type.dtype(), numbers);
     HostTensor tensor(type.dtype(), shape);
     if (numbers.size() == 1)
       numbers.assign(size_t(tensor.numElements()), numbers[0]);
-    for (int64_t i = 0; i < tensor.numElements(); ++i)
-      tensor.set(i, numbers[size_t(i)]);
+    size_t bytes = size_t(dtypeBytes(type.dtype()));
+    for (size_t i = 0; i < size_t(tensor.numElements()); ++i)
+      std::memcpy(tensor.bytes().data() + i * bytes, &numbers[i].bits, bytes); // Little-endian: the low bytes.
     data.assign(tensor.bytes().begin(), tensor.bytes().end());
     return std::nullopt;
   }

@@ -21,6 +21,7 @@ std::vector<PassStep> buildPipeline(Stage stage) {
   auto add = [&](std::string_view name, Level level) { steps.push_back({findPass(name), level}); };
 
   if (stage >= Stage::Fused) {
+    add("expand-composites", Level::Graph); // First: no other pass knows them.
     add("canonicalize", Level::Graph);
     add("cse", Level::Graph);
     add("dce", Level::Graph); // Before fuse: a dead op would become a region with an output.

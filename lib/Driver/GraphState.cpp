@@ -213,7 +213,7 @@ bool GraphState::fillCombiner(const Call &call, Operation *op, const Combiner &c
   Block &region = op->addRegion();
   for (size_t i = 0; i < 2 * call.values.size(); ++i) {
     DType dtype = call.values[i % call.values.size()]->type().dtype();
-    arguments.push_back(call.tensor(region.addArgument(context.scalar(isNarrowFloat(dtype) ? DType::F32 : dtype))));
+    arguments.push_back(call.tensor(region.addArgument(context.scalar(computeDType(dtype)))));
   }
   struct Inside { // Also where the caller throws.
     Block *&block, *outer;

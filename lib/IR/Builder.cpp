@@ -1,5 +1,7 @@
 #include "minic/IR/Builder.h"
 
+#include "minic/IR/ScalarEval.h"
+
 namespace minic {
 
 Operation *Builder::create(OpKind kind, std::span<Value *const> operands, std::span<const Type> types,
@@ -28,9 +30,9 @@ Value *Builder::convert(Value *value, DType to) {
   return create(OpKind::Convert, {value}, {context().withDType(value->type(), to)})->result();
 }
 
-Value *Builder::constant(Type type, double value) {
-  Attribute attribute = isFloat(type.dtype()) ? Attribute(roundToDType(value, type.dtype())) : Attribute(int64_t(value));
-  return create(OpKind::Constant, {}, {type}, {{"value", attribute}})->result();
+Value *Builder::constant(Type type, const Attribute &number) {
+  DType dtype = type.dtype();
+  return create(OpKind::Constant, {}, {type}, {{"value", Scalar::of(number, dtype).toAttr(dtype)}})->result();
 }
 
 Value *Builder::constantIndex(int64_t value) {

@@ -8,12 +8,14 @@ namespace minic {
 
 OpKind combinerKind(std::string_view word) { return word == "max" ? OpKind::Max : word == "min" ? OpKind::Min : OpKind::Add; }
 
-double reductionIdentity(std::string_view word, DType dtype) {
-  if (word != "max" && word != "min")
-    return 0.0;
-  double least = isFloat(dtype) ? -std::numeric_limits<double>::infinity() : double(std::numeric_limits<int32_t>::min());
-  double greatest = isFloat(dtype) ? std::numeric_limits<double>::infinity() : double(std::numeric_limits<int32_t>::max());
-  return word == "max" ? least : greatest;
+Attribute reductionIdentity(std::string_view word, DType dtype) {
+  bool max = word == "max", extreme = max || word == "min";
+  if (isFloat(dtype)) {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    return extreme ? (max ? -inf : inf) : 0.0;
+  }
+  auto [least, greatest] = integerRange(dtype);
+  return extreme ? (max ? least : greatest) : int64_t(0);
 }
 
 } // namespace minic

@@ -171,8 +171,16 @@ Token Lexer::lex() {
     return take(TokenKind::Star, 1);
   case '^':
     return take(TokenKind::Caret, 1);
-  case '-':
-    return source.substr(pos).starts_with("->") ? take(TokenKind::Arrow, 2) : lexNumber();
+  case '+':
+    return take(TokenKind::Plus, 1);
+  case '-': {
+    std::string_view rest = source.substr(pos + 1);
+    if (rest.starts_with('>'))
+      return take(TokenKind::Arrow, 2);
+    // `N - 1`, `N -M`; a number holds its sign.
+    return rest.starts_with(' ') || rest.starts_with('(') || (!rest.empty() && isUpper(rest[0])) ? take(TokenKind::Minus, 1)
+                                                                                                 : lexNumber();
+  }
   default:
     if (isDigit(c))
       return lexNumber();

@@ -30,6 +30,8 @@ enum class TokenKind : uint8_t {
   Colon,
   Equal,
   Star,
+  Plus,
+  Minus,
   Caret,
   Arrow,
 };

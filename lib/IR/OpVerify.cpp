@@ -31,8 +31,6 @@ bool inScalarCode(const Operation &op) {
   return (parent && parent->is(OpKind::Reduce)) || isMathBody(op.function());
 }
 
-DType accumulatorDType(DType dtype) { return isNarrowFloat(dtype) ? DType::F32 : dtype; }
-
 bool numberFits(const Attribute &number, DType dtype) {
   if (isFloat(dtype)) {
     auto value = number.asNumber();
@@ -41,9 +39,8 @@ bool numberFits(const Attribute &number, DType dtype) {
   const int64_t *value = number.asInt();
   if (!value)
     return false;
-  if (dtype == DType::I1)
-    return *value == 0 || *value == 1;
-  return dtype != DType::I32 || (*value >= std::numeric_limits<int32_t>::min() && *value <= std::numeric_limits<int32_t>::max());
+  auto [least, greatest] = integerRange(dtype);
+  return *value >= least && *value <= greatest;
 }
 
 std::string opText(const Operation &op) { return "`" + std::string(op.info().name) + "`"; }
@@ -110,7 +107,11 @@ bool expectIndex(Operation &op, unsigned i, VerifyReporter &reporter) {
 }
 
 bool expectAxes(Operation &op, std::string_view name, int rank, const std::string &what, bool ascending, VerifyReporter &reporter) {
-  std::vector<int64_t> axes = op.intsAttr(name);
+  return expectAxes(op, name, op.intsAttr(name), rank, what, ascending, reporter);
+}
+
+bool expectAxes(Operation &op, std::string_view name, const std::vector<int64_t> &axes, int rank, const std::string &what,
+                bool ascending, VerifyReporter &reporter) {
   auto fail = [&](const std::string &why) {
     reporter.error(op, ErrorCode::BadAxis,
                    "`" + std::string(name) + "` of " + opText(op) + " is " + intsText(axes) + ", but " + why);
@@ -152,6 +153,23 @@ std::vector<Type> inferResultTypes(const Operation &op) {
     return {transposedType(op)};
   case OpKind::Matmul:
     return {matmulType(op)};
+  case OpKind::Slice:
+    return {slicedType(op)};
+  case OpKind::Pad:
+    return {paddedType(op)};
+  case OpKind::Concat:
+    return {concatenatedType(op)};
+  case OpKind::Gather:
+    return {gatheredType(op)};
+  case OpKind::Cumsum:
+  case OpKind::Softmax:
+  case OpKind::LayerNorm:
+  case OpKind::RmsNorm:
+    return {first};
+  case OpKind::Mean:
+    return {meanType(op)};
+  case OpKind::Argmax:
+    return {argmaxType(op)};
   case OpKind::Reduce:
     types.resize(op.numOperands());
     for (unsigned i = 0; i < types.size(); ++i)

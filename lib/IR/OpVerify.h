@@ -30,6 +30,16 @@ void verifyDim(Operation &op, VerifyReporter &reporter);
 void verifyFor(Operation &op, VerifyReporter &reporter);
 void verifyLoad(Operation &op, VerifyReporter &reporter);
 void verifyStore(Operation &op, VerifyReporter &reporter);
+void verifySlice(Operation &op, VerifyReporter &reporter);
+void verifyPad(Operation &op, VerifyReporter &reporter);
+void verifyConcat(Operation &op, VerifyReporter &reporter);
+void verifyGather(Operation &op, VerifyReporter &reporter);
+void verifyIota(Operation &op, VerifyReporter &reporter);
+void verifySize(Operation &op, VerifyReporter &reporter);
+void verifyAlongAxis(Operation &op, VerifyReporter &reporter);
+void verifyNorm(Operation &op, VerifyReporter &reporter);
+void verifyMean(Operation &op, VerifyReporter &reporter);
+void verifyArgmax(Operation &op, VerifyReporter &reporter);
 void verifyInBounds(Operation &op, VerifyReporter &reporter);
 void verifyDot(Operation &op, VerifyReporter &reporter);
 void verifyAllocShared(Operation &op, VerifyReporter &reporter);
@@ -55,6 +65,12 @@ void verifyLaunch(Operation &op, VerifyReporter &reporter);
 Type transposedType(const Operation &op);
 Type matmulType(const Operation &op);
 Type reducedType(const Operation &op, unsigned i);
+Type slicedType(const Operation &op);
+Type paddedType(const Operation &op);
+Type concatenatedType(const Operation &op);
+Type gatheredType(const Operation &op);
+Type meanType(const Operation &op);
+Type argmaxType(const Operation &op);
 
 /// Threads that run the operation: of the role's instance or of the kernel; 0 if unknown.
 int64_t threadsAround(const Operation &op);
@@ -65,8 +81,6 @@ bool checkInflightSlots(Operation &loop, VerifyReporter &reporter);
 bool isMathBody(const Function &function);
 /// Whether scalars of any type may stand here: in a combiner or a math body.
 bool inScalarCode(const Operation &op);
-/// The type in which values of `dtype` are summed and combined: f32 for the 16-bit floats.
-DType accumulatorDType(DType dtype);
 /// Whether a number is a value of `dtype`; floats may round, but not to infinity.
 bool numberFits(const Attribute &number, DType dtype);
 
@@ -112,5 +126,8 @@ bool expectIndex(Operation &op, unsigned i, VerifyReporter &reporter);
 /// Reports BadAxis unless the integers of attribute `name` are distinct axes of a type of this rank (`what` in the message), in
 /// strictly ascending order if asked.
 bool expectAxes(Operation &op, std::string_view name, int rank, const std::string &what, bool ascending, VerifyReporter &reporter);
+/// The same for a part of the attribute's integers.
+bool expectAxes(Operation &op, std::string_view name, const std::vector<int64_t> &axes, int rank, const std::string &what,
+                bool ascending, VerifyReporter &reporter);
 
 } // namespace minic

@@ -232,9 +232,14 @@ Type matmulType(const Operation &op) {
   if (op.numOperands() != 2)
     return {};
   Type lhs = op.operand(0)->type(), rhs = op.operand(1)->type();
-  if (!lhs || !rhs || !lhs.isTensor() || !rhs.isTensor() || lhs.rank() < 2 || lhs.rank() != rhs.rank())
+  if (!lhs || !rhs || !lhs.isTensor() || !rhs.isTensor() || lhs.rank() < 2 || rhs.rank() < 2)
     return {};
-  std::vector<DimExpr> shape = lhs.shape();
+  const Type &longer = lhs.rank() >= rhs.rank() ? lhs : rhs, &shorter = lhs.rank() >= rhs.rank() ? rhs : lhs;
+  std::vector<DimExpr> shape = longer.shape();
+  for (int a = 0; a + 2 < shorter.rank(); ++a)
+    if (DimExpr &size = shape[size_t(longer.rank() - shorter.rank() + a)]; size.isConstant(1))
+      size = shorter.shape()[size_t(a)];
+  shape[shape.size() - 2] = lhs.shape()[size_t(lhs.rank()) - 2];
   shape.back() = rhs.shape().back();
   return op.module().context().tensor(lhs.dtype(), std::move(shape));
 }
@@ -249,19 +254,23 @@ void verifyMatmul(Operation &op, VerifyReporter &reporter) {
         "convert " + operandName(op, 1) + " to " + std::string(dtypeName(lhs.dtype())) + " first";
     return;
   }
-  if (lhs.rank() < 2 || lhs.rank() != rhs.rank()) {
-    reporter.error(op, ErrorCode::ShapeMismatch, opText(op) + " needs operands of one rank, at least 2" + both);
+  bool repeats = op.function().level == Level::Graph;
+  if (lhs.rank() < 2 || rhs.rank() < 2 || (!repeats && lhs.rank() != rhs.rank())) {
+    reporter.error(op, ErrorCode::ShapeMismatch,
+                   opText(op) + (repeats ? " needs operands of rank 2 or more" : " needs operands of one rank, at least 2") + both);
     return;
   }
-  size_t rank = lhs.shape().size();
-  for (size_t a = 0; a + 2 < rank; ++a)
-    if (lhs.shape()[a] != rhs.shape()[a]) {
-      reporter.error(op, ErrorCode::ShapeMismatch,
-                     opText(op) + " needs equal batch sizes, but along axis " + std::to_string(a) + " they are " +
-                         lhs.shape()[a].str() + " and " + rhs.shape()[a].str() + both);
-      return;
-    }
-  const DimExpr &columns = lhs.shape()[rank - 1], &rows = rhs.shape()[rank - 2];
+  for (int a = 3; a <= std::min(lhs.rank(), rhs.rank()); ++a) { // From the last batch axis on.
+    const DimExpr &left = lhs.shape()[size_t(lhs.rank() - a)], &right = rhs.shape()[size_t(rhs.rank() - a)];
+    if (left == right || (repeats && (left.isConstant(1) || right.isConstant(1))))
+      continue;
+    reporter.error(op, ErrorCode::ShapeMismatch,
+                   opText(op) + " needs equal batch sizes" + (repeats ? " (or 1)" : "") + ", but along axis " +
+                       std::to_string(lhs.rank() - a) + " they are " + left.str() + " and " + right.str() + both);
+    return;
+  }
+  size_t rank = rhs.shape().size();
+  const DimExpr &columns = lhs.shape().back(), &rows = rhs.shape()[rank - 2];
   if (columns != rows) {
     Diagnostic &diagnostic =
         reporter.error(op, ErrorCode::ContractedMismatch,
@@ -272,8 +281,8 @@ void verifyMatmul(Operation &op, VerifyReporter &reporter) {
     return;
   }
   Type expected = matmulType(op), stated = op.result()->type();
-  if (isNarrowFloat(lhs.dtype()) && stated.dtype() == DType::F32)
-    expected = op.module().context().withDType(expected, DType::F32);
+  if (stated.dtype() == computeDType(lhs.dtype()))
+    expected = op.module().context().withDType(expected, stated.dtype());
   expectResult(op, 0, expected, reporter);
 }
 
@@ -371,9 +380,9 @@ bool checkCombiner(Operation &op, VerifyReporter &reporter) {
                 "has " + countText(op.numOperands(), "operand") + " but `init` has " + countText(identities.size(), "number"));
   std::vector<std::string> wanted;
   for (unsigned i = 0; i < 2 * op.numOperands(); ++i)
-    wanted.emplace_back(dtypeName(accumulatorDType(op.operand(i % op.numOperands())->type().dtype())));
+    wanted.emplace_back(dtypeName(computeDType(op.operand(i % op.numOperands())->type().dtype())));
   for (unsigned i = 0; i < op.numOperands(); ++i)
-    if (DType dtype = accumulatorDType(op.operand(i)->type().dtype()); !numberFits(identities[i], dtype))
+    if (DType dtype = computeDType(op.operand(i)->type().dtype()); !numberFits(identities[i], dtype))
       return fail(ErrorCode::BadConstant, "has " + identities[i].str() + " in `init`, which is no value of " + wanted[i]);
 
   std::vector<std::string> given;
@@ -423,8 +432,8 @@ void verifyReduce(Operation &op, VerifyReporter &reporter) {
     return;
   for (unsigned i = 0; i < op.numResults(); ++i) {
     Type expected = reducedType(op, i), stated = op.result(i)->type();
-    if (isNarrowFloat(expected.dtype()) && stated.dtype() == DType::F32)
-      expected = op.module().context().withDType(expected, DType::F32);
+    if (stated.dtype() == computeDType(expected.dtype()))
+      expected = op.module().context().withDType(expected, stated.dtype());
     // Layouts that differ in modes of extent 1 alone are the same map.
     if (expected.layout() && stated.layout() && expected.shape() == stated.shape() &&
         stated.layout()->normalized() == *expected.layout())
@@ -475,7 +484,7 @@ void verifyYield(Operation &op, VerifyReporter &reporter) {
   std::vector<Type> wanted;
   if (parent->is(OpKind::Reduce)) {
     for (Value *operand : parent->operands())
-      wanted.push_back(context.scalar(accumulatorDType(operand->type().dtype())));
+      wanted.push_back(context.scalar(computeDType(operand->type().dtype())));
   } else {
     for (Value *result : parent->results())
       wanted.push_back(result->type());

@@ -110,7 +110,12 @@ std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &acces
                          countText(axes, "axis") + " of " + operandText(op, access.buffer));
       return std::nullopt;
     }
-    if (!expectAxes(op, "dims", access.tile.rank(), access.tile.str(), false, reporter))
+    // -1 stands where lanes have indices of their own; the others are distinct axes.
+    std::vector<int64_t> axesOnly = dims;
+    for (size_t a = axes; a-- > 0;)
+      if (dims[a] == -1 && op.operand(access.buffer + 1 + unsigned(a))->type().isTile())
+        axesOnly.erase(axesOnly.begin() + int64_t(a));
+    if (!expectAxes(op, "dims", axesOnly, access.tile.rank(), access.tile.str(), false, reporter))
       return std::nullopt;
   } else {
     if (access.tile.rank() != buffer.rank()) {
@@ -122,7 +127,8 @@ std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &acces
       dims.push_back(int64_t(a));
   }
   for (int t = 0; t < access.tile.rank(); ++t)
-    if (std::find(dims.begin(), dims.end(), t) == dims.end() && !access.tile.shape()[size_t(t)].isConstant(1)) {
+    if (std::find(dims.begin(), dims.end(), t) == dims.end() && std::find(dims.begin(), dims.end(), -1) == dims.end() &&
+        !access.tile.shape()[size_t(t)].isConstant(1)) {
       reporter.error(op, ErrorCode::ShapeMismatch,
                      opText(op) + ": tile axis " + std::to_string(t) +
                          " is no axis of the buffer, so its extent must be 1: " + both);
@@ -131,18 +137,40 @@ std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &acces
   return dims;
 }
 
+bool checkFill(Operation &op, const Access &access, VerifyReporter &reporter) {
+  const Attribute *fill = op.attr("fill");
+  if (!fill || numberFits(*fill, access.tile.dtype()))
+    return true;
+  reporter.error(op, ErrorCode::BadConstant,
+                 "`fill` of " + opText(op) + " is " + fill->str() + ", which is no value of " +
+                     std::string(dtypeName(access.tile.dtype())));
+  return false;
+}
+
+/// One positive step per buffer axis, where there are any.
+bool checkSteps(Operation &op, const Access &access, VerifyReporter &reporter) {
+  if (!op.attr("steps"))
+    return true;
+  std::vector<int64_t> steps = op.intsAttr("steps");
+  if (int(steps.size()) == op.operand(access.buffer)->type().rank() &&
+      std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step >= 1 && step <= int64_t(1) << 40; }))
+    return true;
+  reporter.error(op, ErrorCode::BadAttribute,
+                 "`steps` of " + opText(op) + " is " + intsText(steps) + ", not one positive number for each axis of " +
+                     operandText(op, access.buffer));
+  return false;
+}
+
 bool checkMask(Operation &op, const Access &access, const std::vector<int64_t> &dims, VerifyReporter &reporter) {
   Level level = op.function().level;
   const Attribute *mask = op.attr("mask");
   if (level == Level::Tile) {
-    for (std::string_view name : {"mask", "fill"})
-      if (op.attr(name)) {
-        reporter.error(op, ErrorCode::BadAttribute,
-                       opText(op) + " takes `" + std::string(name) +
-                           "` from the masked level on; at the tile level lanes outside the buffer are absent");
-        return false;
-      }
-    return true;
+    if (op.attr("mask")) {
+      reporter.error(op, ErrorCode::BadAttribute,
+                     opText(op) + " takes `mask` from the masked level on; at the tile level every axis is checked");
+      return false;
+    }
+    return checkFill(op, access, reporter);
   }
   if (!mask) {
     reporter
@@ -161,21 +189,12 @@ bool checkMask(Operation &op, const Access &access, const std::vector<int64_t> &
                          operandText(op, access.buffer) + " is tile axis " + std::to_string(axis));
       return false;
     }
-  const Attribute *fill = op.attr("fill");
-  if (!fill)
-    return true;
-  if (op.intsAttr("mask").empty()) {
+  if (op.attr("fill") && op.intsAttr("mask").empty()) {
     reporter.error(op, ErrorCode::BadAttribute, opText(op) + " has `fill` but no masked axis that would be filled").fix =
         "leave `fill` out";
     return false;
   }
-  if (!numberFits(*fill, access.tile.dtype())) {
-    reporter.error(op, ErrorCode::BadConstant,
-                   "`fill` of " + opText(op) + " is " + fill->str() + ", which is no value of " +
-                       std::string(dtypeName(access.tile.dtype())));
-    return false;
-  }
-  return true;
+  return checkFill(op, access, reporter);
 }
 
 void checkVec(Operation &op, const Access &access, const std::vector<int64_t> &dims, VerifyReporter &reporter) {
@@ -223,11 +242,21 @@ void checkAccess(Operation &op, const Access &access, VerifyReporter &reporter) 
                        countText(size_t(buffer.rank()), "index") + ", not " + std::to_string(indices));
     return;
   }
-  for (unsigned i = access.buffer + 1; i < op.numOperands(); ++i)
-    if (!expectIndex(op, i, reporter))
+  for (unsigned i = access.buffer + 1; i < op.numOperands(); ++i) {
+    Type index = op.operand(i)->type();
+    if (!op.is(OpKind::Load) || !index.isTile()) {
+      if (!expectIndex(op, i, reporter))
+        return;
+    } else if ((index.dtype() != DType::I32 && index.dtype() != DType::I64) || index.shape() != access.tile.shape() ||
+               index.layout() != access.tile.layout()) {
+      reporter.error(op, ErrorCode::OperandType,
+                     opText(op) + " takes as index a tile of i32 or i64 that lies as its result, " + access.tile.str() + ", not " +
+                         operandText(op, i));
       return;
+    }
+  }
   auto dims = checkDims(op, access, reporter);
-  if (dims && checkMask(op, access, *dims, reporter))
+  if (dims && checkSteps(op, access, reporter) && checkMask(op, access, *dims, reporter))
     checkVec(op, access, *dims, reporter);
 }
 
@@ -332,11 +361,11 @@ void verifyDot(Operation &op, VerifyReporter &reporter) {
       !expectOperand(op, 2, TypeKind::Tile, reporter))
     return;
   DType left = op.operand(0)->type().dtype(), right = op.operand(1)->type().dtype(), sum = op.operand(2)->type().dtype();
-  if (left != right || sum != accumulatorDType(left)) {
+  if (left != right || sum != computeDType(left)) {
     reporter.error(op, ErrorCode::OperandType,
                    opText(op) + " needs lhs and rhs of one element type and an accumulator of " +
-                       std::string(dtypeName(accumulatorDType(left))) + ": " + operandText(op, 0) + ", " + operandText(op, 1) +
-                       ", " + operandText(op, 2));
+                       std::string(dtypeName(computeDType(left))) + ": " + operandText(op, 0) + ", " + operandText(op, 1) + ", " +
+                       operandText(op, 2));
     return;
   }
   if (checkDotShapes(op, reporter))
@@ -348,14 +377,7 @@ void verifyDot(Operation &op, VerifyReporter &reporter) {
 
 namespace {
 
-bool sameFactors(const DimExpr &a, const DimExpr &b) {
-  auto same = [](const DimExpr::Factor &x, const DimExpr::Factor &y) {
-    if (x.name != y.name || !x.ceilDivOf != !y.ceilDivOf)
-      return false;
-    return !x.ceilDivOf || *x.ceilDivOf == *y.ceilDivOf;
-  };
-  return std::equal(a.getFactors().begin(), a.getFactors().end(), b.getFactors().begin(), b.getFactors().end(), same);
-}
+bool sameFactors(const DimExpr &a, const DimExpr &b) { return a * DimExpr(b.getCoefficient()) == b * DimExpr(a.getCoefficient()); }
 
 } // namespace
 

@@ -126,8 +126,8 @@ std::optional<TypeFault> findTypeFault(Type type, Level level, int64_t threads) 
     return std::nullopt;
   }
   DType dtype = type.dtype();
-  if (dtype == DType::Index || (dtype == DType::I64 && !type.isTile()))
-    return TypeFault{ErrorCode::UnsupportedDType, type.str() + " cannot be: elements in memory are f64, f32, f16, bf16, i32 or i1"};
+  if (dtype == DType::Index)
+    return TypeFault{ErrorCode::UnsupportedDType, type.str() + " cannot be: `index` has no memory form; use i64"};
   for (const DimExpr &size : type.shape())
     if (size.getCoefficient() < 0)
       return TypeFault{ErrorCode::BadDim, "size " + size.str() + " of " + type.str() + " is negative"};

@@ -136,7 +136,7 @@ std::optional<Attribute> ParserCore::parseAttr(std::vector<Literal> *literals) {
   };
   switch (tok.kind) {
   case TokenKind::Integer: {
-    if (lexer.peek().is(TokenKind::Star))
+    if (lexer.peek().is(TokenKind::Star) || lexer.peek().is(TokenKind::Plus) || lexer.peek().is(TokenKind::Minus))
       return dim();
     auto value = parseIntLiteral(tok.text);
     if (!value && !literals) { // As an element of a float type it may be fine.

@@ -80,6 +80,7 @@ private:
   std::optional<Type> parseMbarrier();
   bool parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good);
   std::optional<Type> skipType();
+  std::optional<DimExpr> parseDimSum(size_t start);
   std::optional<DimExpr> parseDimProduct(size_t start);
   std::optional<DimExpr> parseDimTerm(size_t start);
   std::optional<DimExpr> dimOf(const Token &name);

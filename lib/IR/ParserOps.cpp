@@ -391,7 +391,7 @@ Attribute ModuleParser::roundLiteral(const Literal &literal, DType dtype) {
     return int64_t(literal.text == "true" || literal.text == "1");
   }
   auto value = parseIntLiteral(literal.text);
-  if (!value || (dtype == DType::I32 && (*value < INT32_MIN || *value > INT32_MAX)))
+  if (auto [least, greatest] = integerRange(dtype); !value || *value < least || *value > greatest)
     bad("is not an integer of type " + type);
   return value.value_or(0);
 }

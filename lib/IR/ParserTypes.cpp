@@ -46,11 +46,11 @@ std::optional<DimExpr> ParserCore::parseDimTerm(size_t start) {
     advance();
     if (!nesting.check() || !expect(TokenKind::LParen, "`(` after `ceildiv`"))
       return std::nullopt;
-    auto a = parseDimProduct(start);
+    auto a = parseDimSum(start);
     if (!a || !expect(TokenKind::Comma, "`,` and what to divide by"))
       return std::nullopt;
     Token divisor = tok;
-    auto b = parseDimProduct(start);
+    auto b = parseDimSum(start);
     if (!b || !expect(TokenKind::RParen, "`)`"))
       return std::nullopt;
     if (b->getCoefficient() == 0) {
@@ -68,7 +68,7 @@ std::optional<DimExpr> ParserCore::parseDimTerm(size_t start) {
     if (!nesting.check())
       return std::nullopt;
     advance();
-    auto dim = parseDimProduct(start);
+    auto dim = parseDimSum(start);
     if (!dim || !expect(TokenKind::RParen, "`)`"))
       return std::nullopt;
     return dim;
@@ -95,7 +95,35 @@ std::optional<DimExpr> ParserCore::parseDimProduct(size_t start) {
   return product;
 }
 
-std::optional<DimExpr> ParserCore::parseDim() { return parseDimProduct(tok.begin); }
+std::optional<DimExpr> ParserCore::parseDimSum(size_t start) {
+  Token first = tok;
+  auto sum = parseDimProduct(start);
+  size_t terms = 1;
+  while (sum) {
+    // In `N -1` the sign is the number's.
+    bool minus = tok.is(TokenKind::Minus), signedNumber = tok.is(TokenKind::Integer) && tok.text.starts_with('-');
+    if (signedNumber) {
+      auto number = parseIntLiteral(tok.text);
+      sum = number && *number >= -maxSize ? *sum + DimExpr(*number) : DimExpr(INT64_MAX);
+      advance();
+    } else if (minus || tok.is(TokenKind::Plus)) {
+      advance();
+      auto term = parseDimProduct(start);
+      if (!term)
+        return std::nullopt;
+      sum = minus ? *sum - *term : *sum + *term;
+    } else {
+      break;
+    }
+    if (++terms > maxDimFactors || sum->getCoefficient() > maxSize) {
+      error(ErrorCode::BadDim, first, "this size is too large");
+      return std::nullopt;
+    }
+  }
+  return sum;
+}
+
+std::optional<DimExpr> ParserCore::parseDim() { return parseDimSum(tok.begin); }
 
 //===- Types -===//
 

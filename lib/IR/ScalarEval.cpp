@@ -1,5 +1,5 @@
 // Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and 16-bit floats are staged to
-// full blocks of the type the loop reads, so a loop knows neither. Ops with a body in Math.ir are a list of such loops.
+// full blocks of the type the loop reads, so a loop knows neither. Functions with a body in IR are a list of such loops.
 //
 // Each loop applies one primitive and stores it, so no compiler can contract two of them into an fma.
 #include "minic/IR/ScalarEval.h"
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <map>
+#include <mutex>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -32,11 +32,18 @@ template <typename T> using Unsigned = std::make_unsigned_t<T>;
 template <typename T> T wrapAdd(T a, T b) { return T(Unsigned<T>(a) + Unsigned<T>(b)); }
 template <typename T> T wrapSub(T a, T b) { return T(Unsigned<T>(a) - Unsigned<T>(b)); }
 template <typename T> T wrapMul(T a, T b) { return T(Unsigned<T>(a) * Unsigned<T>(b)); }
-/// The shift amount is taken modulo the width: a file may hold any number.
-template <typename T> T shiftLeft(T a, T b) {
-  return T(Unsigned<T>(a) << (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits));
+/// Whether a shift by `amount` leaves any bit: it is taken as unsigned.
+template <typename T> bool isInside(T amount) {
+  return Unsigned<T>(amount) < Unsigned<T>(std::numeric_limits<Unsigned<T>>::digits);
 }
-template <typename T> T shiftRight(T a, T b) { return T(a >> (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits)); }
+template <typename T> T shiftLeft(T a, T b) { return isInside(b) ? T(Unsigned<T>(a) << b) : T(0); }
+template <typename T> T shiftRight(T a, T b) { return T(a >> (isInside(b) ? b : std::numeric_limits<T>::digits)); }
+template <typename T> T shiftRightUnsigned(T a, T b) { return isInside(b) ? T(Unsigned<T>(a) >> b) : T(0); }
+
+template <typename T> T signOf(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }
+
+template <typename T> T signedDiv(T a, T b) { return b == 0 ? T(-1) : b == -1 ? wrapSub(T(0), a) : T(a / b); }
+template <typename T> T signedRem(T a, T b) { return b == 0 ? a : b == -1 ? T(0) : T(a % b); }
 
 template <typename T> T ieeeMaximum(T a, T b) {
   if (a == b)
@@ -89,10 +96,14 @@ template <typename T> void store(std::byte *data, int64_t lane, T value) {
   std::memcpy(data + size_t(lane) * sizeof(T), &value, sizeof(T));
 }
 
-/// Lanes of type M in memory are computed in T.
+/// Lanes of type M in memory are computed in T. An i1 (a byte, seen as i32) is the last bit.
 template <typename Form, typename T, typename M> void applyForm(const std::byte *const *in, std::byte *out, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    store<M>(out, i, M(Form::apply(T(load<M>(in[0], i)), T(load<M>(in[1], i)), T(load<M>(in[2], i)))));
+  for (int64_t i = 0; i < count; ++i) {
+    T result = Form::apply(T(load<M>(in[0], i)), T(load<M>(in[1], i)), T(load<M>(in[2], i)));
+    if constexpr (std::is_same_v<M, uint8_t>)
+      result &= 1;
+    store<M>(out, i, M(result));
+  }
 }
 
 template <typename Relation, typename M> void applyCompare(const std::byte *const *in, std::byte *out, int64_t count) {
@@ -112,11 +123,12 @@ template <size_t bytes> void copyLanes(const std::byte *const *in, std::byte *ou
 //===- Conversions -===//
 
 template <typename To, typename From> To truncateToInt(From x) {
-  // -2^(n-1) is a float, 2^(n-1) - 1 may not be; 2^(n-1) is again. NaN fails both comparisons.
-  constexpr From low = From(std::numeric_limits<To>::min());
-  if (x >= low && x < -low)
+  using Limits = std::numeric_limits<To>;
+  // The least value is a float, the greatest may not be; one more is a power of two again. NaN fails all comparisons.
+  constexpr From low = From(Limits::min()), beyond = From(To(1) << (Limits::digits - 1)) * 2;
+  if (x >= low && x < beyond)
     return To(x);
-  return x < low ? std::numeric_limits<To>::min() : x >= -low ? std::numeric_limits<To>::max() : To(0);
+  return x < low ? Limits::min() : x >= beyond ? Limits::max() : To(0);
 }
 
 /// An f64 that rounds to any narrower float as `x` does: rounded to odd, that is toward zero with the last bit set if that dropped
@@ -140,7 +152,9 @@ template <DType t> constexpr auto memoryValue() {
     return uint16_t();
   else if constexpr (t == DType::I32)
     return int32_t();
-  else if constexpr (t == DType::I1)
+  else if constexpr (t == DType::I8)
+    return int8_t();
+  else if constexpr (t == DType::U8 || t == DType::I1)
     return uint8_t();
   else
     return int64_t();
@@ -173,14 +187,12 @@ template <typename From, DType to> void applyConvert(const std::byte *const *in,
 
 //===- From an op and its types to a loop -===//
 
-/// Calls `fn` with a value of the type that lanes of `dtype` have in a loop; 16-bit floats are staged as f32.
+/// Calls `fn` with a value of the type that lanes of `dtype` have in a loop; narrow types are staged.
 template <typename Fn> Loop withMemoryType(DType dtype, Fn &&fn) {
-  switch (dtype) {
+  switch (computeDType(dtype)) {
   case DType::F64:
     return fn(double());
   case DType::F32:
-  case DType::F16:
-  case DType::BF16:
     return fn(float());
   case DType::I64:
   case DType::Index:
@@ -189,8 +201,9 @@ template <typename Fn> Loop withMemoryType(DType dtype, Fn &&fn) {
     return fn(int32_t());
   case DType::I1:
     return fn(uint8_t());
+  default:
+    return nullptr;
   }
-  return nullptr;
 }
 
 template <typename Form, typename T, typename M> constexpr Loop formLoop() {
@@ -242,6 +255,10 @@ template <typename From> Loop convertLoop(DType to) {
     return applyConvert<From, DType::I64>;
   case DType::I32:
     return applyConvert<From, DType::I32>;
+  case DType::I8:
+    return applyConvert<From, DType::I8>;
+  case DType::U8:
+    return applyConvert<From, DType::U8>;
   case DType::I1:
     return applyConvert<From, DType::I1>;
   }
@@ -278,7 +295,7 @@ Loop findLoop(OpKind kind, std::string_view predicate, DType from, DType to) {
   }
 }
 
-//===- Bodies of Math.ir -===//
+//===- Functions with a body in IR -===//
 
 constexpr int64_t blockLanes = 128;
 constexpr size_t blockBytes = size_t(blockLanes) * 8;
@@ -289,22 +306,24 @@ void fillBlock(std::byte *block, const std::byte *element, size_t bytes, int64_t
     std::memcpy(block + size_t(i) * bytes, element, bytes);
 }
 
-/// A body as loops over blocks. Slot 0 is the parameter, then come the constants, then the results of the steps, the last of which
-/// is returned.
+/// A body as loops over blocks. The first slots are the parameters, then come the constants, then the results of the steps, the
+/// last of which is returned.
 struct MathProgram {
   struct Step {
     Loop loop;
     std::array<size_t, maxOperands> in;
   };
+  size_t numParams = 0;
   std::vector<BlockOfLanes> constants;
   std::vector<Step> steps;
 
-  void run(const std::byte *in, std::byte *out, int64_t count) const {
+  void run(const std::byte *const *in, std::byte *out, int64_t count) const {
     thread_local std::vector<BlockOfLanes> scratch;
     if (scratch.size() < steps.size())
       scratch.resize(steps.size());
+    size_t firstStep = numParams + constants.size();
     auto slot = [&](size_t i) {
-      return i == 0 ? in : i <= constants.size() ? constants[i - 1].data() : scratch[i - 1 - constants.size()].data();
+      return i < numParams ? in[i] : i < firstStep ? constants[i - numParams].data() : scratch[i - firstStep].data();
     };
     for (size_t s = 0; s < steps.size(); ++s) {
       const std::byte *operands[maxOperands] = {slot(steps[s].in[0]), slot(steps[s].in[1]), slot(steps[s].in[2])};
@@ -315,16 +334,18 @@ struct MathProgram {
 
 MathProgram compileBody(const Function &body) {
   MathProgram program;
-  std::unordered_map<const Value *, size_t> slots = {{body.params()[0], 0}};
+  std::unordered_map<const Value *, size_t> slots;
+  for (const Value *param : body.params())
+    slots[param] = program.numParams++;
   for (const Operation &op : body.body())
     if (op.is(OpKind::Constant)) {
       DType dtype = op.result()->type().dtype();
-      const Attribute &value = *op.attr("value");
-      Scalar element = isFloat(dtype) ? Scalar::of(*value.asNumber(), dtype) : Scalar{uint64_t(*value.asInt())};
+      Scalar element = Scalar::of(*op.attr("value"), dtype);
+      slots[op.result()] = program.numParams + program.constants.size();
       fillBlock(program.constants.emplace_back().data(), reinterpret_cast<const std::byte *>(&element.bits),
                 size_t(dtypeBytes(dtype)), blockLanes);
-      slots[op.result()] = program.constants.size();
     }
+  size_t firstStep = program.numParams + program.constants.size();
   for (const Operation &op : body.body()) {
     if (op.is(OpKind::Constant) || op.info().terminator)
       continue;
@@ -334,39 +355,49 @@ MathProgram compileBody(const Function &body) {
     assert(step.loop && "a primitive without a host form");
     for (unsigned i = 0; i < op.numOperands(); ++i)
       step.in[i] = slots.at(op.operand(i));
+    slots[op.result()] = firstStep + program.steps.size();
     program.steps.push_back(step);
-    slots[op.result()] = program.constants.size() + program.steps.size();
   }
-  assert(slots.at(body.terminator()->operand(0)) == program.constants.size() + program.steps.size() &&
-         "the last operation is returned");
+  assert(slots.at(body.terminator()->operand(0)) + 1 == firstStep + program.steps.size() && "the last operation is returned");
   return program;
 }
 
-/// Compiled once per process, and only read after that.
+/// Compiled at its first use in the process, and only read after that.
 const MathProgram &mathProgram(OpKind kind, DType dtype) {
-  static const auto programs = [] {
-    std::map<std::pair<OpKind, DType>, MathProgram> all;
-    for (const OpInfo &row : allOps())
-      if (row.expands)
-        for (DType t : {DType::F32, DType::F64})
-          all.emplace(std::pair(row.kind, t), compileBody(mathBody(row.kind, t)));
-    return all;
-  }();
-  return programs.at({kind, dtype});
+  struct Entry {
+    std::once_flag once;
+    MathProgram program;
+  };
+  static std::vector<Entry> entries(2 * allOps().size());
+  Entry &entry = entries[2 * size_t(kind) + (dtype == DType::F64)];
+  std::call_once(entry.once, [&] { entry.program = compileBody(mathBody(kind, dtype)); });
+  return entry.program;
 }
 
 //===- Staging -===//
 
-void widenLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
-  auto convert = dtype == DType::F16 ? halfToFloat : bfloatToFloat;
+template <typename From, typename To, typename Convert>
+void convertLanes(const std::byte *from, std::byte *to, int64_t count, Convert convert) {
   for (int64_t i = 0; i < count; ++i)
-    store<float>(to, i, convert(load<uint16_t>(from, i)));
+    store<To>(to, i, convert(load<From>(from, i)));
 }
 
+/// From a narrow type to the one that it is computed in.
+void widenLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
+  if (isFloat(dtype))
+    convertLanes<uint16_t, float>(from, to, count, dtype == DType::F16 ? halfToFloat : bfloatToFloat);
+  else if (dtype == DType::I8)
+    convertLanes<int8_t, int32_t>(from, to, count, [](int8_t x) { return int32_t(x); });
+  else
+    convertLanes<uint8_t, int32_t>(from, to, count, [](uint8_t x) { return int32_t(x); });
+}
+
+/// And back: floats round, integers wrap.
 void narrowLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
-  auto convert = dtype == DType::F16 ? floatToHalf : floatToBfloat;
-  for (int64_t i = 0; i < count; ++i)
-    store<uint16_t>(to, i, convert(load<float>(from, i)));
+  if (isFloat(dtype))
+    convertLanes<float, uint16_t>(from, to, count, dtype == DType::F16 ? floatToHalf : floatToBfloat);
+  else
+    convertLanes<int32_t, uint8_t>(from, to, count, [](int32_t x) { return uint8_t(x); });
 }
 
 } // namespace
@@ -378,7 +409,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
     return;
   // Select only moves bits, and convert rounds by itself.
   bool widens = kind != OpKind::Select;
-  bool narrows = isNarrowFloat(resultType) && kind != OpKind::Select && kind != OpKind::Convert;
+  bool narrows = isNarrow(resultType) && kind != OpKind::Select && kind != OpKind::Convert;
   DType from = operands[kind == OpKind::Select ? 1 : 0].dtype;
   const MathProgram *program = nullptr;
   Loop loop = nullptr;
@@ -392,11 +423,11 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
   std::byte stagedResult[blockBytes];
   for (size_t j = 0; j < operands.size(); ++j)
     if (const Lanes &operand = operands[j]; operand.splat) {
-      bool wide = widens && isNarrowFloat(operand.dtype);
+      bool wide = widens && isNarrow(operand.dtype);
       std::byte element[8];
       if (wide)
         widenLanes(operand.dtype, operand.data, element, 1);
-      fillBlock(staged[j], wide ? element : operand.data, wide ? sizeof(float) : size_t(dtypeBytes(operand.dtype)),
+      fillBlock(staged[j], wide ? element : operand.data, wide ? 4 : size_t(dtypeBytes(operand.dtype)),
                 std::min(count, blockLanes));
     }
 
@@ -407,7 +438,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
     for (size_t j = 0; j < operands.size(); ++j) {
       const Lanes &operand = operands[j];
       in[j] = operand.splat ? staged[j] : operand.data + size_t(begin) * size_t(dtypeBytes(operand.dtype));
-      if (!operand.splat && widens && isNarrowFloat(operand.dtype)) {
+      if (!operand.splat && widens && isNarrow(operand.dtype)) {
         widenLanes(operand.dtype, in[j], staged[j], lanes);
         in[j] = staged[j];
       }
@@ -416,7 +447,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
       in[j] = in[0];
     std::byte *to = out + size_t(begin) * resultBytes;
     if (program)
-      program->run(in[0], narrows ? stagedResult : to, lanes);
+      program->run(in, narrows ? stagedResult : to, lanes);
     else
       loop(in, narrows ? stagedResult : to, lanes);
     if (narrows)
@@ -436,8 +467,8 @@ static_assert(std::endian::native == std::endian::little);
 static Scalar fromMemory(const std::byte *data, DType t) {
   Scalar result;
   std::memcpy(&result.bits, data, size_t(dtypeBytes(t)));
-  if (t == DType::I32)
-    result.bits = uint64_t(int64_t(int32_t(uint32_t(result.bits))));
+  if (int unused = 64 - 8 * int(dtypeBytes(t)); dtypeClass(t) == DTypeClass::Int)
+    result.bits = uint64_t(int64_t(result.bits << unused) >> unused);
   return result;
 }
 
@@ -457,6 +488,14 @@ Scalar Scalar::of(double value, DType t) {
   Scalar number{std::bit_cast<uint64_t>(value)};
   return t == DType::F64 ? number : convertScalar(number, DType::F64, t);
 }
+
+Scalar Scalar::of(const Attribute &number, DType t) {
+  if (const int64_t *integer = number.asInt(); integer && !isFloat(t))
+    return Scalar{uint64_t(*integer)}; // Not through f64, which i64 does not fit.
+  return of(number.asNumber().value_or(0.0), t);
+}
+
+Attribute Scalar::toAttr(DType t) const { return isFloat(t) ? Attribute(toDouble(t)) : Attribute(int64_t(bits)); }
 
 double Scalar::toDouble(DType t) const { return std::bit_cast<double>(convertScalar(*this, t, DType::F64).bits); }
 

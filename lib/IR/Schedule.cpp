@@ -126,7 +126,7 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
   int64_t lanes = 1;
   for (int64_t l : s.lanes)
     lanes *= l;
-  if (lanes != 32)
+  if (lanes != 32 && rank > 0) // Without axes every lane holds a copy.
     fields.fail("lanes", "the product is " + std::to_string(lanes) + ", and a warp has 32 lanes");
   if (s.numWarps() > 32)
     fields.fail("warps", "more than 32 warps");
@@ -159,6 +159,8 @@ Layout Schedule::layoutOf(std::span<const int64_t> extents) const {
     if (copies && want > have)
       modes.push_back({-1, want / have, 0});
   };
+  if (extents.empty())
+    layout.lane.push_back({-1, 32, 0});
   // Fastest axis last in the lists, first in the modes.
   for (size_t axis = extents.size(); axis-- > 0;)
     take(layout.reg, axis, vec[axis], false);

@@ -6,6 +6,8 @@
 
 namespace minic::interp {
 
+static int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
 bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer &buffer, size_t firstIndex, Box &box) {
   size_t rank = info.extents.size(), axes = info.dims.size();
   const std::vector<int64_t> &shape = buffer.param->shape;
@@ -14,13 +16,18 @@ bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer
   box.stride.assign(rank, 0);
   std::vector<int64_t> start(axes);
   for (size_t axis = 0; axis < axes; ++axis) {
+    if (info.dims[axis] < 0)
+      continue; // Each lane adds its own.
     size_t t = size_t(info.dims[axis]);
     start[axis] = index(instr.in[firstIndex + axis]);
-    box.stride[t] += buffer.strides[axis];
-    // In bounds are the t with 0 <= start + t < size; where that overflows, none is.
+    int64_t step = info.step(axis);
+    box.stride[t] += step * buffer.strides[axis];
+    // In bounds are the t with 0 <= start + step * t < size; where that overflows, none is.
     int64_t lo, hi;
     if (__builtin_sub_overflow(int64_t(0), start[axis], &lo) || __builtin_sub_overflow(shape[axis], start[axis], &hi))
       lo = info.extents[t], hi = 0;
+    else
+      lo = ceilDiv(lo, step), hi = ceilDiv(hi, step);
     box.lo[t] = std::max(box.lo[t], lo);
     box.hi[t] = std::min(box.hi[t], hi);
   }
@@ -39,11 +46,11 @@ bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer
     std::string at;
     for (size_t axis = 0; axis < axes; ++axis) {
       int t = info.dims[axis];
-      int64_t lane = box.lo[size_t(t)];
+      int64_t lane = t < 0 ? 0 : box.lo[size_t(t)];
       if (t == outside)
         lane = box.lo[size_t(t)] > 0 ? 0 : std::max<int64_t>(box.hi[size_t(t)], 0);
       int64_t where;
-      if (__builtin_add_overflow(start[axis], lane, &where))
+      if (__builtin_add_overflow(start[axis], lane * info.step(axis), &where))
         where = start[axis];
       at += (axis ? ", " : "") + std::to_string(where);
     }
@@ -177,7 +184,7 @@ bool Agent::loadBox(const Instr &instr, const AccessInfo &info, int bufferIndex,
     if (info.fill)
       writeScalar(outside, *info.fill, dtype);
     fillElements(result.data.get(), outside, bytes, count);
-    if (info.absentOutside || !info.fill) {
+    if (!info.fill) {
       if (!result.makeState(info.absentOutside ? Absent : Undefined))
         return noMemory(instr);
       std::vector<int64_t> strides = rowMajorStrides(info.extents);
@@ -202,10 +209,80 @@ bool Agent::loadBox(const Instr &instr, const AccessInfo &info, int bufferIndex,
   return true;
 }
 
+/// Where lanes have indices of their own along some axes: one element after the other.
+bool Agent::loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &result) {
+  LaunchBuffer &buffer = launch.buffers[size_t(instr.in[0])];
+  DType dtype = buffer.param->dtype;
+  int64_t count = product(info.extents), bytes = dtypeBytes(dtype), bad = -1;
+  bool noState = false;
+  Box box;
+  AccessInfo plain = info;
+  plain.vec = 1; // What moves at once has one index, which the layout says.
+  if (!boxOf(instr, plain, buffer, 1, box) || !make(instr, dtype, count, result))
+    return false;
+  std::memset(result.data.get(), 0, size_t(count * bytes));
+  if (info.fill)
+    fillElements(result.data.get(), reinterpret_cast<const std::byte *>(&info.fill->bits), bytes, count);
+  if (!box.whole && !info.fill && !result.makeState(info.absentOutside ? Absent : Undefined))
+    return noMemory(instr);
+  bool empty = box.empty;
+  for (size_t axis = 0; axis < info.dims.size(); ++axis)
+    empty |= info.dims[axis] < 0 && buffer.param->shape[axis] == 0;
+  std::vector<int64_t> strides = rowMajorStrides(info.extents);
+  auto load = [&](int64_t lane, int64_t element) {
+    for (size_t axis = 0; axis < info.dims.size(); ++axis) {
+      if (info.dims[axis] >= 0)
+        continue;
+      const LaneArray &rows = slots[size_t(instr.in[1 + axis])].lanes;
+      if (LaneState state = rows.stateAt(lane); state != Defined) { // Clamped, an undefined one reads some element.
+        noState = !result.state && !result.makeState(Defined);
+        if (!noState)
+          result.state[lane] = state;
+        return !noState;
+      }
+      Scalar row;
+      std::memcpy(&row.bits, rows.data.get() + (rows.isSplat() ? 0 : lane) * dtypeBytes(rows.dtype),
+                  size_t(dtypeBytes(rows.dtype)));
+      int64_t at = rows.dtype == DType::I32 ? int32_t(uint32_t(row.bits)) : int64_t(row.bits);
+      element += std::clamp<int64_t>(at, 0, buffer.param->shape[axis] - 1) * buffer.strides[axis];
+    }
+    if (!allDefined(buffer.memory->defined.get(), element * bytes, bytes)) {
+      bad = element;
+      return false;
+    }
+    copyElement(result.data.get() + lane * bytes, buffer.memory->data.get() + element * bytes, bytes);
+    if (buffer.read)
+      std::atomic_ref(buffer.read[element]).store(1, std::memory_order_relaxed);
+    return true;
+  };
+  if (!box.empty)
+    forEachRow(box.lo, box.hi, strides, box.stride, box.base, rowAxis(info.extents), [&](int64_t lane, int64_t element, int64_t n) {
+      size_t axis = rowAxis(info.extents);
+      int64_t step = strides.empty() ? 1 : strides[axis], stride = box.stride.empty() ? 1 : box.stride[axis];
+      for (int64_t i = 0; i < n; ++i) {
+        if (result.state)
+          result.state[lane + i * step] = Defined;
+        if (!empty && !load(lane + i * step, element + i * stride))
+          return false;
+      }
+      return true;
+    });
+  if (bad >= 0)
+    return fail(instr, ErrorCode::UndefinedRead,
+                "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) +
+                    " is read, and nothing has written it");
+  if (noState)
+    return noMemory(instr);
+  cta.issued[size_t(instr.in[0])].issuedRead += (box.empty ? 0 : lanesOf(box.lo, box.hi)) * bytes;
+  return true;
+}
+
 bool Agent::load(const Instr &instr) {
   LaneArray result;
+  const AccessInfo &info = std::get<AccessInfo>(instr.info);
+  bool ownIndices = std::find(info.dims.begin(), info.dims.end(), -1) != info.dims.end();
   // Parameters have the first slots.
-  if (!loadBox(instr, std::get<AccessInfo>(instr.info), instr.in[0], 1, result))
+  if (ownIndices ? !loadLanes(instr, info, result) : !loadBox(instr, info, instr.in[0], 1, result))
     return false;
   slots[size_t(instr.out[0])].lanes = std::move(result);
   return true;

@@ -158,6 +158,8 @@ bool Agent::execSimple(const Instr &instr) {
     return true;
   case OpKind::ProgramId:
     return programId(instr);
+  case OpKind::Iota:
+    return iota(instr);
   case OpKind::InBounds:
     return inBounds(instr);
   case OpKind::Broadcast:
@@ -329,6 +331,18 @@ Agent::Outcome Agent::endBlock() {
   if (__builtin_add_overflow(frame.at, frame.step, &frame.at))
     frame.at = frame.hi;
   return startTrip();
+}
+
+bool Agent::iota(const Instr &instr) {
+  int64_t first = index(instr.in[0]), extent = std::get<IotaInfo>(instr.info).extent;
+  DType dtype = instr.op->result()->type().dtype();
+  LaneArray result;
+  if (!make(instr, dtype, extent, result))
+    return false;
+  for (int64_t t = 0; t < extent; ++t)
+    writeScalar(result.data.get() + t * dtypeBytes(dtype), Scalar{uint64_t(first) + uint64_t(t)}, dtype);
+  slots[size_t(instr.out[0])].lanes = std::move(result);
+  return true;
 }
 
 bool Agent::inBounds(const Instr &instr) {

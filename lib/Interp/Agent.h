@@ -76,6 +76,7 @@ private:
   bool execSimple(const Instr &instr);
   bool elementwise(const Instr &instr);
   bool programId(const Instr &instr);
+  bool iota(const Instr &instr);
   bool inBounds(const Instr &instr);
   bool broadcast(const Instr &instr);
   bool role(const Instr &instr);
@@ -98,6 +99,7 @@ private:
   // Global memory.
   bool load(const Instr &instr);
   bool store(const Instr &instr);
+  bool loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &result);
   bool loadBox(const Instr &instr, const AccessInfo &info, int bufferIndex, size_t firstIndex, LaneArray &result);
   bool storeBox(const Instr &instr, const AccessInfo &info, int bufferIndex, size_t firstIndex, const LaneArray &value);
   /// Where an access may go: the lanes of the tile that are in bounds, and their addresses.

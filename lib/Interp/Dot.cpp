@@ -76,6 +76,10 @@ template <typename T> T elementAs(const std::byte *at, DType dtype) {
       std::memcpy(&bits, at, sizeof bits);
       return dtype == DType::F16 ? halfToFloat(bits) : bfloatToFloat(bits);
     }
+  if (dtype == DType::I8)
+    return T(int8_t(*at));
+  if (dtype == DType::U8)
+    return T(uint8_t(*at));
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
@@ -198,6 +202,8 @@ bool Agent::dot(const Instr &instr, const LaneArray &acc) {
   switch (info.compute) {
   case DType::F64:
     return dotAs<double>(instr, info, acc);
+  case DType::I64:
+    return dotAs<uint64_t>(instr, info, acc);
   case DType::I32:
     return dotAs<uint32_t>(instr, info, acc);
   default:

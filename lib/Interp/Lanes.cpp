@@ -32,19 +32,13 @@ LaneArray LaneArray::expanded(int64_t count) const {
   return result;
 }
 
-Scalar scalarFromAttr(const Attribute &attr, DType dtype) {
-  if (const int64_t *i = attr.asInt(); i && !isFloat(dtype))
-    return Scalar{uint64_t(*i)}; // Not through f64, which i64 does not fit.
-  return Scalar::of(attr.asNumber().value_or(0.0), dtype);
-}
-
 std::vector<Scalar> constantElements(const Attribute &attr, DType dtype) {
   std::vector<Scalar> elements;
   std::vector<std::pair<const AttributeList *, size_t>> pending; // Lists that are being read, and how far.
   if (const AttributeList *list = attr.asList())
     pending.emplace_back(list, 0);
   else
-    elements.push_back(scalarFromAttr(attr, dtype));
+    elements.push_back(Scalar::of(attr, dtype));
   while (!pending.empty()) {
     auto &[list, next] = pending.back();
     if (next == list->size()) {
@@ -55,7 +49,7 @@ std::vector<Scalar> constantElements(const Attribute &attr, DType dtype) {
     if (const AttributeList *inner = element.asList())
       pending.emplace_back(inner, 0);
     else
-      elements.push_back(scalarFromAttr(element, dtype));
+      elements.push_back(Scalar::of(element, dtype));
   }
   return elements;
 }

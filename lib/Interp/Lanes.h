@@ -67,8 +67,6 @@ inline void copyElement(std::byte *to, const std::byte *from, int64_t bytes) {
 /// Fills `count` elements of `bytes` bytes each with the one at `value`.
 void fillElements(std::byte *to, const std::byte *value, int64_t bytes, int64_t count);
 
-/// The element that a number of an attribute stands for.
-Scalar scalarFromAttr(const Attribute &attr, DType dtype);
 /// The elements of a constant's value, nested lists in row-major order; one for a splat.
 std::vector<Scalar> constantElements(const Attribute &attr, DType dtype);
 

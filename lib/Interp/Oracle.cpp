@@ -1,5 +1,6 @@
 #include "minic/Interp/Oracle.h"
 
+#include "OracleComposite.h"
 #include "OracleMath.h"
 #include "Prepare.h"
 #include "minic/IR/Combiner.h"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <unordered_map>
 
 namespace minic {
@@ -36,11 +38,22 @@ private:
   bool broadcast(const Operation &op);
   bool transpose(const Operation &op);
   bool gather(const Operation &op, std::span<const int64_t> shape, std::span<const int64_t> strides);
+  /// An element of `source`, or a number where that is null.
+  struct Pick {
+    const LaneArray *source;
+    int64_t element;
+    Scalar number;
+  };
+  bool pick(const Operation &op, const std::function<Pick(std::span<const int64_t>)> &at);
+  bool indexed(const Operation &op);
   bool reduce(const Operation &op);
-  bool reduceAxis(const Operation &op, std::span<const double> inits, std::vector<LaneArray> &values, int64_t outer, int64_t extent,
-                  int64_t inner);
+  bool reduceAxis(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &values, int64_t outer,
+                  int64_t extent, int64_t inner);
   bool combine(const Operation &op, std::vector<LaneArray> &lower, std::span<const LaneArray> upper, int64_t count);
+  bool convertTo(DType dtype, const Operation &op, LaneArray &array);
   bool matmul(const Operation &op);
+  bool cumsum(const Operation &op);
+  bool composite(const Operation &op);
   bool fusion(const Operation &op);
   void set(const Value *value, LaneArray lanes) { values[value] = {std::move(lanes), value->uses().size()}; }
 
@@ -198,9 +211,114 @@ bool Evaluator::transpose(const Operation &op) {
   return gather(op, to, strides);
 }
 
+/// The result of which each element is what `at` picks for its index.
+bool Evaluator::pick(const Operation &op, const std::function<Pick(std::span<const int64_t>)> &at) {
+  std::vector<int64_t> shape;
+  int64_t count;
+  if (!shapeOf(op.result()->type(), &op, shape, count))
+    return false;
+  LaneArray result;
+  if (!make(&op, oracleDType(op.result()->type().dtype()), count, result))
+    return false;
+  int64_t bytes = dtypeBytes(result.dtype);
+  std::vector<int64_t> index(shape.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    auto [source, element, number] = at(index);
+    if (source)
+      copyElement(result.data.get() + i * bytes, source->data.get() + (source->isSplat() ? 0 : element) * bytes, bytes);
+    else
+      writeScalar(result.data.get() + i * bytes, number, result.dtype);
+    for (size_t axis = shape.size(); axis-- > 0 && ++index[axis] == shape[axis];)
+      index[axis] = 0;
+  }
+  set(op.result(), std::move(result));
+  return true;
+}
+
+bool Evaluator::indexed(const Operation &op) {
+  std::vector<std::vector<int64_t>> shapes(op.numOperands()), strides;
+  std::vector<LaneArray> arrays;
+  int64_t count;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    if (!shapeOf(op.operand(i)->type(), &op, shapes[i], count))
+      return false;
+    strides.push_back(rowMajorStrides(shapes[i]));
+    arrays.push_back(values.at(op.operand(i)).lanes);
+  }
+  auto sizes = [&](std::string_view name, size_t rank) {
+    std::vector<int64_t> result(rank, 0);
+    if (op.attr(name))
+      for (size_t a = 0; a < rank; ++a)
+        result[a] = op.dimsAttr(name)[a].evaluate(dims).value_or(0);
+    return result;
+  };
+  switch (op.kind()) {
+  case OpKind::Iota:
+    return pick(
+        op, [&](std::span<const int64_t> index) { return Pick{nullptr, 0, Scalar{uint64_t(index[size_t(op.intAttr("axis"))])}}; });
+  case OpKind::Slice: {
+    std::vector<int64_t> starts = sizes("starts", shapes[0].size()), steps = op.optionalInts("steps");
+    return pick(op, [&](std::span<const int64_t> index) {
+      int64_t element = 0;
+      for (size_t a = 0; a < index.size(); ++a)
+        element += (starts[a] + index[a] * (steps.empty() ? 1 : steps[a])) * strides[0][a];
+      return Pick{&arrays[0], element, {}};
+    });
+  }
+  case OpKind::Pad: {
+    DType dtype = op.result()->type().dtype();
+    std::vector<int64_t> low = sizes("low", shapes[0].size());
+    Scalar value = Scalar::of(*op.attr("value"), dtype);
+    if (isFloat(dtype))
+      value = Scalar::of(value.toDouble(dtype), DType::F64);
+    return pick(op, [&](std::span<const int64_t> index) {
+      int64_t element = 0;
+      for (size_t a = 0; a < index.size(); ++a) {
+        int64_t at = index[a] - low[a];
+        if (at < 0 || at >= shapes[0][a])
+          return Pick{nullptr, 0, value};
+        element += at * strides[0][a];
+      }
+      return Pick{&arrays[0], element, {}};
+    });
+  }
+  case OpKind::Concat: {
+    size_t axis = size_t(op.intAttr("axis"));
+    return pick(op, [&](std::span<const int64_t> index) {
+      size_t i = 0;
+      int64_t at = index[axis], element = 0;
+      while (at >= shapes[i][axis])
+        at -= shapes[i++][axis];
+      for (size_t a = 0; a < index.size(); ++a)
+        element += (a == axis ? at : index[a]) * strides[i][a];
+      return Pick{&arrays[i], element, {}};
+    });
+  }
+  default: { // Gather.
+    size_t axis = size_t(op.intAttr("axis")), rowAxes = shapes[1].size();
+    const LaneArray &rows = arrays[1];
+    return pick(op, [&](std::span<const int64_t> index) {
+      int64_t which = 0, element = 0, row = 0;
+      for (size_t a = 0; a < rowAxes; ++a)
+        which += index[axis + a] * strides[1][a];
+      if (rows.isSplat())
+        which = 0;
+      row = rows.dtype == DType::I32 ? reinterpret_cast<const int32_t *>(rows.data.get())[which]
+                                     : reinterpret_cast<const int64_t *>(rows.data.get())[which];
+      if (shapes[0][axis] == 0)
+        return Pick{nullptr, 0, {}};
+      row = std::max<int64_t>(0, std::min(row, shapes[0][axis] - 1));
+      for (size_t a = 0; a < shapes[0].size(); ++a)
+        element += (a == axis ? row : index[a < axis ? a : a + rowAxes - 1]) * strides[0][a];
+      return Pick{&arrays[0], element, {}};
+    });
+  }
+  }
+}
+
 bool Evaluator::combine(const Operation &op, std::vector<LaneArray> &lower, std::span<const LaneArray> upper, int64_t count) {
   if (!op.numRegions()) {
-    DType dtype = op.operand(0)->type().dtype();
+    DType dtype = computeDType(op.operand(0)->type().dtype());
     LaneArray result;
     if (!make(&op, lower[0].dtype, count, result))
       return false;
@@ -240,7 +358,7 @@ bool Evaluator::combine(const Operation &op, std::vector<LaneArray> &lower, std:
 }
 
 /// [outer][extent][inner] to [outer][inner], by a pairwise tree.
-bool Evaluator::reduceAxis(const Operation &op, std::span<const double> inits, std::vector<LaneArray> &arrays, int64_t outer,
+bool Evaluator::reduceAxis(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &arrays, int64_t outer,
                            int64_t extent, int64_t inner) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (extent == 0) {
@@ -295,10 +413,12 @@ bool Evaluator::reduce(const Operation &op) {
   if (!shapeOf(op.operand(0)->type(), &op, shape, count))
     return false;
   std::vector<LaneArray> arrays;
-  std::vector<double> inits;
+  std::vector<Attribute> inits;
   for (unsigned i = 0; i < op.numOperands(); ++i) {
     arrays.push_back(values.at(op.operand(i)).lanes);
-    inits.push_back(op.attr("init") ? (*op.attr("init")->asList())[i].asNumber().value_or(0)
+    if (!convertTo(computeDType(op.operand(i)->type().dtype()), op, arrays.back()))
+      return false;
+    inits.push_back(op.attr("init") ? (*op.attr("init")->asList())[i]
                                     : reductionIdentity(op.wordAttr("combiner"), op.operand(i)->type().dtype()));
   }
   std::vector<int64_t> axes = op.intsAttr("axes");
@@ -310,8 +430,11 @@ bool Evaluator::reduce(const Operation &op) {
       return false;
     shape.erase(middle);
   }
-  for (unsigned i = 0; i < op.numResults(); ++i)
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    if (!convertTo(op.result(i)->type().dtype(), op, arrays[i]))
+      return false;
     set(op.result(i), std::move(arrays[i]));
+  }
   if (op.numRegions()) {
     for (const Value *argument : op.region().arguments())
       values.erase(argument);
@@ -319,6 +442,19 @@ bool Evaluator::reduce(const Operation &op) {
       for (const Value *result : inner.results())
         values.erase(result);
   }
+  return true;
+}
+
+/// Narrow integers count in wide ones; floats are f64 all along.
+bool Evaluator::convertTo(DType dtype, const Operation &op, LaneArray &array) {
+  if (isFloat(dtype) || array.dtype == dtype)
+    return true;
+  LaneArray result;
+  if (!make(&op, dtype, array.size, result))
+    return false;
+  Lanes lanes[] = {array.lanes(array.size)};
+  evalElementwise(OpKind::Convert, {}, lanes, dtype, result.data.get(), array.size);
+  array = std::move(result);
   return true;
 }
 
@@ -342,29 +478,96 @@ bool Evaluator::matmul(const Operation &op) {
   if (!shapeOf(op.operand(0)->type(), &op, lhsShape, lhsCount) || !shapeOf(op.operand(1)->type(), &op, rhsShape, rhsCount) ||
       !shapeOf(op.result()->type(), &op, shape, count))
     return false;
-  LaneArray lhs = values.at(op.operand(0)).lanes.expanded(lhsCount), rhs = values.at(op.operand(1)).lanes.expanded(rhsCount), out;
+  LaneArray lhs = values.at(op.operand(0)).lanes, rhs = values.at(op.operand(1)).lanes, out;
+  DType wide = computeDType(op.operand(0)->type().dtype());
+  if (!convertTo(wide, op, lhs) || !convertTo(wide, op, rhs))
+    return false;
+  lhs = lhs.expanded(lhsCount), rhs = rhs.expanded(rhsCount);
   if (!lhs.data || !rhs.data)
     return fail(&op, ErrorCode::OutOfMemory, "no memory for a matmul");
-  size_t rank = lhsShape.size();
-  int64_t m = lhsShape[rank - 2], k = lhsShape[rank - 1], n = rhsShape[rank - 1];
-  if (rhsShape[rank - 2] != k)
-    return fail(&op, ErrorCode::ContractedMismatch,
-                "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rhsShape[rank - 2]));
+  int64_t m = lhsShape[lhsShape.size() - 2], k = lhsShape.back(), n = rhsShape.back(), rows = rhsShape[rhsShape.size() - 2];
+  if (rows != k)
+    return fail(&op, ErrorCode::ContractedMismatch, "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rows));
   if (!make(&op, lhs.dtype, count, out))
     return false;
   std::memset(out.data.get(), 0, size_t(count * dtypeBytes(out.dtype)));
+  // Where the matrix of each operand for a batch lies: axes of size 1 and missing ones repeat.
   int64_t batches = count ? count / (m * n) : 0;
-  for (int64_t batch = 0; batch < batches; ++batch) {
-    auto at = [&]<typename T>(const LaneArray &array, int64_t size) {
-      return reinterpret_cast<T *>(array.data.get()) + batch * size;
-    };
-    if (lhs.dtype == DType::F64)
-      multiply(at.operator()<double>(out, m * n), at.operator()<double>(lhs, m * k), at.operator()<double>(rhs, k * n), m, k, n);
-    else
-      multiply(at.operator()<uint32_t>(out, m * n), at.operator()<uint32_t>(lhs, m * k), at.operator()<uint32_t>(rhs, k * n), m, k,
-               n);
-  }
+  std::vector<int64_t> lhsStarts, rhsStarts, batch(shape.begin(), shape.end() - 2);
+  auto starts = [&](const std::vector<int64_t> &from, std::vector<int64_t> &to) {
+    std::vector<int64_t> all = rowMajorStrides(from), strides(batch.size(), 0);
+    for (size_t a = 0, missing = batch.size() + 2 - from.size(); a + 2 < from.size(); ++a)
+      strides[missing + a] = from[a] == 1 ? 0 : all[a];
+    forEachOffset(batch, strides, [&](int64_t offset) { to.push_back(offset); });
+  };
+  starts(lhsShape, lhsStarts);
+  starts(rhsShape, rhsStarts);
+  auto multiplyAs = [&]<typename T>(T) {
+    T *to = reinterpret_cast<T *>(out.data.get());
+    const T *left = reinterpret_cast<const T *>(lhs.data.get()), *right = reinterpret_cast<const T *>(rhs.data.get());
+    for (int64_t b = 0; b < batches; ++b)
+      multiply(to + b * m * n, left + lhsStarts[size_t(b)], right + rhsStarts[size_t(b)], m, k, n);
+  };
+  if (lhs.dtype == DType::F64)
+    multiplyAs(double());
+  else if (lhs.dtype == DType::I64)
+    multiplyAs(uint64_t());
+  else
+    multiplyAs(uint32_t());
+  if (!convertTo(op.result()->type().dtype(), op, out))
+    return false;
   set(op.result(), std::move(out));
+  return true;
+}
+
+bool Evaluator::cumsum(const Operation &op) {
+  std::vector<int64_t> shape;
+  int64_t count;
+  if (!shapeOf(op.operand(0)->type(), &op, shape, count))
+    return false;
+  LaneArray sums = values.at(op.operand(0)).lanes;
+  DType dtype = op.operand(0)->type().dtype();
+  if (!convertTo(computeDType(dtype), op, sums))
+    return false;
+  sums = sums.expanded(count);
+  LaneArray out;
+  if (!sums.data || !make(&op, sums.dtype, count, out))
+    return fail(&op, ErrorCode::OutOfMemory, "no memory for running sums");
+  size_t axis = size_t(op.intAttr("axis"));
+  int64_t inner = *checkedProduct(std::span(shape).subspan(axis + 1)), extent = shape[axis];
+  auto run = [&]<typename T>(const T *from, T *to) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = i / inner % extent ? T(to[i - inner] + from[i]) : T(T(0) + from[i]);
+  };
+  if (sums.dtype == DType::F64)
+    run(reinterpret_cast<const double *>(sums.data.get()), reinterpret_cast<double *>(out.data.get()));
+  else if (sums.dtype == DType::I64)
+    run(reinterpret_cast<const uint64_t *>(sums.data.get()), reinterpret_cast<uint64_t *>(out.data.get()));
+  else
+    run(reinterpret_cast<const uint32_t *>(sums.data.get()), reinterpret_cast<uint32_t *>(out.data.get()));
+  if (!convertTo(dtype, op, out))
+    return false;
+  set(op.result(), std::move(out));
+  return true;
+}
+
+bool Evaluator::composite(const Operation &op) {
+  std::vector<int64_t> shape, resultShape;
+  int64_t count, resultCount;
+  std::vector<LaneArray> operands;
+  for (unsigned i = op.numOperands(); i-- > 0;) { // The shape of operand 0 stays.
+    if (!shapeOf(op.operand(i)->type(), &op, shape, count))
+      return false;
+    operands.insert(operands.begin(), values.at(op.operand(i)).lanes.expanded(count));
+    if (!operands.front().data)
+      return fail(&op, ErrorCode::OutOfMemory, "no memory for the operands of a composite");
+  }
+  LaneArray result;
+  if (!shapeOf(op.result()->type(), &op, resultShape, resultCount) ||
+      !make(&op, oracleDType(op.result()->type().dtype()), resultCount, result))
+    return false;
+  evalComposite(op, shape, operands, result.data.get());
+  set(op.result(), std::move(result));
   return true;
 }
 
@@ -395,6 +598,25 @@ bool Evaluator::runOp(const Operation &op) {
     return reduce(op);
   case OpKind::Matmul:
     return matmul(op);
+  case OpKind::Size: {
+    auto size = op.attr("expr")->asDim()->evaluate(dims);
+    return size ? pick(op, [&](std::span<const int64_t>) { return Pick{nullptr, 0, Scalar{uint64_t(*size)}}; })
+                : fail(&op, ErrorCode::UnboundDim, "the size " + op.attr("expr")->str() + " has no value");
+  }
+  case OpKind::Slice:
+  case OpKind::Pad:
+  case OpKind::Concat:
+  case OpKind::Gather:
+  case OpKind::Iota:
+    return indexed(op);
+  case OpKind::Softmax:
+  case OpKind::LayerNorm:
+  case OpKind::RmsNorm:
+  case OpKind::Mean:
+  case OpKind::Argmax:
+    return composite(op);
+  case OpKind::Cumsum:
+    return cumsum(op);
   case OpKind::Fusion:
     return fusion(op);
   default:

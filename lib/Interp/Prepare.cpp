@@ -177,9 +177,13 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
     for (size_t axis = 0; axis < buffer.shape.size(); ++axis)
       info.dims.push_back(int(axis));
   size_t indices = op.numOperands() - (store ? 2 : 1);
-  bool fits = info.dims.size() == buffer.shape.size() && indices == buffer.shape.size();
-  for (int axis : info.dims)
-    fits &= axis >= 0 && size_t(axis) < info.extents.size();
+  info.steps = op.optionalInts("steps");
+  bool fits = info.dims.size() == buffer.shape.size() && indices == buffer.shape.size() &&
+              (info.steps.empty() || info.steps.size() == info.dims.size());
+  for (size_t a = 0; fits && a < info.dims.size(); ++a)
+    fits &= info.step(a) > 0 && (op.operand(unsigned(a) + (store ? 2 : 1))->type().isTile()
+                                     ? info.dims[a] == -1
+                                     : info.dims[a] >= 0 && size_t(info.dims[a]) < info.extents.size());
   if (!fits)
     return fail(ErrorCode::BadStructure, "an access does not fit its buffer", &op);
   info.masked.assign(info.extents.size(), info.absentOutside);
@@ -188,7 +192,7 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
       if (axis >= 0 && size_t(axis) < info.masked.size())
         info.masked[size_t(axis)] = true;
   if (const Attribute *fill = op.attr("fill"))
-    info.fill = scalarFromAttr(*fill, tile.dtype());
+    info.fill = Scalar::of(*fill, tile.dtype());
   if (tile.isTile() && tile.layout()) {
     info.threads = threadsOf(tile);
     if (op.attr("vec"))
@@ -231,6 +235,9 @@ bool Preparer::prepareOp(const Operation &op, Instr &instr) {
     instr.info = std::move(info);
     return ok;
   }
+  case OpKind::Iota:
+    instr.info = IotaInfo{*op.result()->type().numElements().constant()}; // 1 along the other axes.
+    return true;
   case OpKind::InBounds: {
     int64_t bound;
     if (!evaluate(op.attr("size")->asDim().value_or(0), bound, &op))

@@ -32,6 +32,9 @@ struct ProgramIdInfo {
 struct ForInfo {
   std::unique_ptr<Body> body;
 };
+struct IotaInfo {
+  int64_t extent;
+};
 struct InBoundsInfo {
   int64_t bound, extent;
 };
@@ -40,8 +43,10 @@ struct BroadcastInfo {
 };
 struct AccessInfo {
   bool absentOutside = false; ///< Tile level: every axis is checked, and lanes outside are absent.
-  std::vector<int> dims;      ///< Tile axis of each buffer axis.
-  std::vector<bool> masked;   ///< Per tile axis.
+  std::vector<int> dims;      ///< Tile axis of each buffer axis; -1 where lanes have indices of their own.
+  std::vector<int64_t> steps; ///< Of each buffer axis; empty: all 1.
+  int64_t step(size_t axis) const { return steps.empty() ? 1 : steps[axis]; }
+  std::vector<bool> masked; ///< Per tile axis.
   std::optional<Scalar> fill;
   int64_t vec = 1;
   int vecAxis = -1;                   ///< Tile axis along which `vec` elements of a thread are neighbours; -1: none.
@@ -123,8 +128,8 @@ struct Instr {
   std::vector<int> in, out;
   std::vector<int> release; ///< Slots that nothing after this reads.
   uint32_t ordinal = 0;     ///< Position in the kernel's text.
-  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, InBoundsInfo, BroadcastInfo, AccessInfo, AllocSharedInfo,
-               StageInfo, SharedInfo, TmaInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
+  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, IotaInfo, InBoundsInfo, BroadcastInfo, AccessInfo,
+               AllocSharedInfo, StageInfo, SharedInfo, TmaInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
       info;
 };
 

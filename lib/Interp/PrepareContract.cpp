@@ -74,13 +74,13 @@ bool Preparer::prepareReduce(const Operation &op, Instr &instr) {
       return fail(ErrorCode::BadRegion, "a reduce whose region does not fit its operands", &op);
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       info.accumulators.push_back(op.region().argument(i)->type().dtype());
-      info.inits.push_back(scalarFromAttr((*list)[i], info.accumulators[i]));
+      info.inits.push_back(Scalar::of((*list)[i], info.accumulators[i]));
     }
   } else {
     std::string_view word = op.wordAttr("combiner");
     info.combiner = combinerKind(word);
     for (const Value *operand : op.operands()) {
-      DType dtype = operand->type().dtype(), acc = isNarrowFloat(dtype) ? DType::F32 : dtype;
+      DType acc = computeDType(operand->type().dtype());
       info.accumulators.push_back(acc);
       info.inits.push_back(Scalar::of(reductionIdentity(word, acc), acc));
     }
@@ -142,8 +142,7 @@ bool Preparer::prepareDot(const Operation &op, Instr &instr) {
   if (!fits || !total)
     return fail(ErrorCode::ShapeMismatch, "the shapes of a dot do not agree", &op);
   info.contracted = *total;
-  DType dtype = op.operand(0)->type().dtype();
-  info.compute = isNarrowFloat(dtype) ? DType::F32 : dtype;
+  info.compute = computeDType(op.operand(0)->type().dtype());
   std::vector<int64_t> lhsPacked, rhsPacked;
   operandOfDot(*op.operand(0), axes, contracted, info.lhs, lhsPacked);
   operandOfDot(*op.operand(1), axes, contracted, info.rhs, rhsPacked);

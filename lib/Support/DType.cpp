@@ -23,6 +23,31 @@ std::string_view dtypeName(DType t) { return rows[size_t(t)].name; }
 int64_t dtypeBytes(DType t) { return rows[size_t(t)].bytes; }
 DTypeClass dtypeClass(DType t) { return rows[size_t(t)].cls; }
 
+DType computeDType(DType t) {
+  switch (t) {
+  case DType::F16:
+  case DType::BF16:
+    return DType::F32;
+  case DType::I8:
+  case DType::U8:
+    return DType::I32;
+  default:
+    return t;
+  }
+}
+
+IntegerRange integerRange(DType t) {
+  switch (dtypeClass(t)) {
+  case DTypeClass::Bool:
+    return {0, 1};
+  case DTypeClass::UInt:
+    return {0, (int64_t(1) << (8 * dtypeBytes(t))) - 1};
+  default:
+    int64_t greatest = int64_t(~uint64_t(0) >> (65 - 8 * dtypeBytes(t)));
+    return {-greatest - 1, greatest};
+  }
+}
+
 std::optional<DType> parseDType(std::string_view name) {
   for (size_t i = 0; i < rows.size(); ++i)
     if (rows[i].name == name)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <numeric>
 
 namespace minic {
 
@@ -11,19 +12,35 @@ using Factor = DimExpr::Factor;
 /// The coefficient of a product that does not fit int64. It stays what it is through products and quotients, and has no value.
 static constexpr int64_t overflowed = INT64_MAX;
 
+static std::string sumText(const std::vector<DimExpr> &terms) {
+  std::string text;
+  for (const DimExpr &term : terms) {
+    std::string word = term.str();
+    bool negative = word[0] == '-';
+    if (!text.empty())
+      text += negative ? " - " : " + ";
+    text += negative && !text.empty() ? word.substr(1) : word;
+  }
+  return text;
+}
+
 static std::string factorText(const Factor &factor) {
+  if (factor.sumOf)
+    return "(" + sumText(*factor.sumOf) + ")";
   if (!factor.ceilDivOf)
     return factor.name;
   return "ceildiv(" + factor.ceilDivOf->first.str() + ", " + factor.ceilDivOf->second.str() + ")";
 }
 
 static std::strong_ordering compare(const Factor &a, const Factor &b) {
-  // Names before quotients.
-  if (!a.ceilDivOf || !b.ceilDivOf) {
-    if (a.ceilDivOf || b.ceilDivOf)
-      return a.ceilDivOf ? std::strong_ordering::greater : std::strong_ordering::less;
+  // Names before quotients before sums.
+  auto kind = [](const Factor &factor) { return factor.isName() ? 0 : factor.ceilDivOf ? 1 : 2; };
+  if (auto order = kind(a) <=> kind(b); order != 0)
+    return order;
+  if (a.isName())
     return a.name.compare(b.name) <=> 0;
-  }
+  if (a.sumOf)
+    return *a.sumOf <=> *b.sumOf;
   if (auto order = a.ceilDivOf->first <=> b.ceilDivOf->first; order != 0)
     return order;
   return a.ceilDivOf->second <=> b.ceilDivOf->second;
@@ -60,6 +77,50 @@ DimExpr operator*(const DimExpr &a, const DimExpr &b) {
   return result;
 }
 
+void DimExpr::appendTerms(std::vector<DimExpr> &terms) const {
+  if (factors.size() != 1 || !factors[0].sumOf) {
+    terms.push_back(*this);
+    return;
+  }
+  for (const DimExpr &term : *factors[0].sumOf)
+    terms.push_back(term * DimExpr(coefficient));
+}
+
+DimExpr operator+(const DimExpr &a, const DimExpr &b) {
+  if (a.isConstant(overflowed) || b.isConstant(overflowed))
+    return overflowed;
+  std::vector<DimExpr> parts, terms;
+  a.appendTerms(parts);
+  b.appendTerms(parts);
+  // Those with names first, the constant last.
+  std::sort(parts.begin(), parts.end(),
+            [](const DimExpr &x, const DimExpr &y) { return x.isConstant() != y.isConstant() ? y.isConstant() : x < y; });
+  int64_t divisor = 0;
+  for (const DimExpr &part : parts) {
+    auto same = [](const Factor &x, const Factor &y) { return compare(x, y) == 0; };
+    if (!terms.empty() &&
+        std::equal(terms.back().factors.begin(), terms.back().factors.end(), part.factors.begin(), part.factors.end(), same)) {
+      if (__builtin_add_overflow(terms.back().coefficient, part.coefficient, &terms.back().coefficient))
+        return overflowed;
+    } else {
+      terms.push_back(part);
+    }
+    if (terms.back().coefficient == 0)
+      terms.pop_back();
+  }
+  if (terms.empty())
+    return 0;
+  if (terms.size() == 1)
+    return terms[0];
+  for (const DimExpr &term : terms)
+    divisor = std::gcd(divisor, term.coefficient);
+  for (DimExpr &term : terms)
+    term.coefficient /= divisor;
+  DimExpr result(divisor);
+  result.factors.push_back({"", nullptr, std::make_shared<const std::vector<DimExpr>>(std::move(terms))});
+  return result;
+}
+
 /// Takes the factors of `b` out of `a` if all are there.
 static bool removeFactors(std::vector<Factor> &a, const std::vector<Factor> &b) {
   for (const Factor &factor : b) {
@@ -89,8 +150,16 @@ DimExpr DimExpr::ceilDiv(const DimExpr &a, const DimExpr &b) {
   return result;
 }
 
-/// The value of one factor; nullopt as `evaluate`.
-static std::optional<int64_t> evaluateFactor(const Factor &factor, const DimBindings &bindings) {
+std::optional<int64_t> DimExpr::evaluateFactor(const Factor &factor, const DimBindings &bindings) {
+  if (factor.sumOf) {
+    int64_t sum = 0;
+    for (const DimExpr &term : *factor.sumOf) {
+      auto value = term.evaluateSigned(bindings);
+      if (!value || __builtin_add_overflow(sum, *value, &sum))
+        return std::nullopt;
+    }
+    return sum < 0 ? std::nullopt : std::optional(sum);
+  }
   if (!factor.ceilDivOf) {
     auto it = bindings.find(factor.name);
     return it == bindings.end() || it->second < 0 ? std::nullopt : std::optional(it->second);
@@ -104,6 +173,11 @@ static std::optional<int64_t> evaluateFactor(const Factor &factor, const DimBind
 }
 
 std::optional<int64_t> DimExpr::evaluate(const DimBindings &bindings) const {
+  auto value = evaluateSigned(bindings);
+  return value && *value >= 0 ? value : std::nullopt;
+}
+
+std::optional<int64_t> DimExpr::evaluateSigned(const DimBindings &bindings) const {
   int64_t value = coefficient;
   bool fits = coefficient != overflowed, zero = false;
   for (const Factor &factor : factors) {
@@ -124,7 +198,12 @@ DimExpr DimExpr::bind(const DimBindings &bindings) const {
   for (const Factor &factor : factors) {
     if (factor.ceilDivOf)
       result = result * ceilDiv(factor.ceilDivOf->first.bind(bindings), factor.ceilDivOf->second.bind(bindings));
-    else if (auto it = bindings.find(factor.name); it != bindings.end())
+    else if (factor.sumOf) {
+      DimExpr sum;
+      for (const DimExpr &term : *factor.sumOf)
+        sum = sum + term.bind(bindings);
+      result = result * sum;
+    } else if (auto it = bindings.find(factor.name); it != bindings.end())
       result = result * DimExpr(it->second);
     else
       result = result * name(factor.name);
@@ -137,6 +216,9 @@ void DimExpr::collectNames(std::vector<std::string> &names) const {
     if (factor.ceilDivOf) {
       factor.ceilDivOf->first.collectNames(names);
       factor.ceilDivOf->second.collectNames(names);
+    } else if (factor.sumOf) {
+      for (const DimExpr &term : *factor.sumOf)
+        term.collectNames(names);
     } else if (std::find(names.begin(), names.end(), factor.name) == names.end()) {
       names.push_back(factor.name);
     }
@@ -146,6 +228,10 @@ void DimExpr::collectNames(std::vector<std::string> &names) const {
 std::string DimExpr::str() const {
   if (factors.empty())
     return std::to_string(coefficient);
+  if (coefficient == 1 && factors.size() == 1 && factors[0].sumOf)
+    return sumText(*factors[0].sumOf);
+  if (coefficient == -1)
+    return "-" + (DimExpr(1) * *this * DimExpr(-1)).str();
   std::string text = coefficient == 1 ? "" : std::to_string(coefficient);
   for (const Factor &factor : factors)
     text += (text.empty() ? "" : "*") + factorText(factor);
@@ -168,14 +254,16 @@ constexpr int maxNesting = 16;
 /// Longer expressions are not sizes of anything, and sorting factors in one by one is not linear.
 constexpr size_t maxFactors = 64;
 
-/// product := factor { '*' factor }; factor := integer | name | 'ceildiv' '(' product ',' product ')'
+/// sum := ['-'] product { ('+' | '-') product }; product := factor { '*' factor };
+/// factor := integer | name | 'ceildiv' '(' sum ',' sum ')' | '(' sum ')'
 class DimParser {
 public:
   explicit DimParser(std::string_view text) : text(text) {}
   std::optional<DimExpr> whole() {
-    auto result = product(0);
+    auto result = sum(0);
     skipSpace();
-    return at == text.size() ? result : std::nullopt;
+    bool negative = result && result->isConstant() && result->getCoefficient() < 0;
+    return at == text.size() && !negative ? result : std::nullopt;
   }
 
 private:
@@ -189,6 +277,25 @@ private:
       return false;
     ++at;
     return true;
+  }
+  std::optional<DimExpr> sum(int depth) {
+    bool negative = eat('-');
+    auto result = product(depth);
+    if (result && negative)
+      result = *result * DimExpr(-1);
+    size_t terms = 1;
+    while (result) {
+      bool plus = eat('+');
+      if (!plus && !eat('-'))
+        break;
+      auto next = product(depth);
+      if (!next || ++terms > maxFactors)
+        return std::nullopt;
+      result = plus ? *result + *next : *result - *next;
+      if (result->getCoefficient() == overflowed)
+        return std::nullopt;
+    }
+    return result;
   }
   std::optional<DimExpr> product(int depth) {
     auto result = factor(depth);
@@ -205,7 +312,10 @@ private:
   std::optional<DimExpr> factor(int depth) {
     if (depth > maxNesting)
       return std::nullopt;
-    skipSpace();
+    if (eat('(')) {
+      auto inner = sum(depth + 1);
+      return inner && eat(')') ? inner : std::nullopt;
+    }
     size_t start = at;
     while (at < text.size() && isWordCharacter(text[at]))
       ++at;
@@ -213,10 +323,10 @@ private:
     if (word == "ceildiv") {
       if (!eat('('))
         return std::nullopt;
-      auto a = product(depth + 1);
+      auto a = sum(depth + 1);
       if (!a || !eat(','))
         return std::nullopt;
-      auto b = product(depth + 1);
+      auto b = sum(depth + 1);
       if (!b || !eat(')') || b->getCoefficient() == 0)
         return std::nullopt;
       return DimExpr::ceilDiv(*a, *b);

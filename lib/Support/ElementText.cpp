@@ -161,11 +161,12 @@ const char *readElement(std::string_view word, DType t, std::byte *to) {
       return "is too large";
     return t == DType::F64 ? store(value) : store(t == DType::F16 ? doubleToHalf(value) : doubleToBfloat(value));
   }
-  int64_t value = 0, greatest = t == DType::I1 ? 1 : t == DType::I32 ? INT32_MAX : INT64_MAX;
-  int64_t least = t == DType::I1 ? 0 : -greatest - 1;
+  int64_t value = 0;
+  auto [least, greatest] = integerRange(t);
   if (const char *why = readInteger(word, least, greatest, value))
     return why;
-  return t == DType::I1 ? store(uint8_t(value)) : t == DType::I32 ? store(int32_t(value)) : store(value);
+  std::memcpy(to, &value, size_t(dtypeBytes(t))); // Little-endian: the low bytes.
+  return nullptr;
 }
 
 } // namespace minic

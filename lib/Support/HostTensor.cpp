@@ -42,6 +42,10 @@ double HostTensor::get(int64_t i) const {
     return double(as<int64_t>()[i]);
   case DType::I32:
     return as<int32_t>()[i];
+  case DType::I8:
+    return as<int8_t>()[i];
+  case DType::U8:
+    return as<uint8_t>()[i];
   case DType::I1:
     return as<uint8_t>()[i] != 0;
   }
@@ -50,12 +54,13 @@ double HostTensor::get(int64_t i) const {
 
 /// Towards zero, NaN to 0, out of range to the nearest end: what a conversion to this integer type gives.
 template <typename Int> static Int toInteger(double value) {
-  constexpr double least = double(std::numeric_limits<Int>::min()); // A power of two, so is -least: one more than the greatest.
+  using Limits = std::numeric_limits<Int>;
   if (std::isnan(value))
     return 0;
-  if (value <= least)
-    return std::numeric_limits<Int>::min();
-  return value >= -least ? std::numeric_limits<Int>::max() : Int(value);
+  if (value <= double(Limits::min()))
+    return Limits::min();
+  // One more than the greatest is a power of two, which is exact.
+  return value >= std::ldexp(1.0, Limits::digits) ? Limits::max() : Int(value);
 }
 
 void HostTensor::set(int64_t i, double value) {
@@ -78,6 +83,12 @@ void HostTensor::set(int64_t i, double value) {
     break;
   case DType::I32:
     as<int32_t>()[i] = toInteger<int32_t>(value);
+    break;
+  case DType::I8:
+    as<int8_t>()[i] = toInteger<int8_t>(value);
+    break;
+  case DType::U8:
+    as<uint8_t>()[i] = toInteger<uint8_t>(value);
     break;
   case DType::I1:
     as<uint8_t>()[i] = value != 0;

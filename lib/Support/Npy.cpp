@@ -117,7 +117,7 @@ private:
 
 constexpr std::pair<std::string_view, DType> descrs[] = {{"<f8", DType::F64},  {"<f4", DType::F32}, {"<f2", DType::F16},
                                                          {"<u2", DType::BF16}, {"<i8", DType::I64}, {"<i4", DType::I32},
-                                                         {"|b1", DType::I1}};
+                                                         {"|i1", DType::I8},   {"|u1", DType::U8},  {"|b1", DType::I1}};
 
 /// The element type of a descr, given what the reader expects.
 std::optional<DType> typeOf(std::string_view descr, DType expected) {

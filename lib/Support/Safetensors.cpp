@@ -21,7 +21,7 @@ constexpr std::string_view metadataKey = "__metadata__";
 
 constexpr std::pair<std::string_view, DType> dtypeWords[] = {{"F64", DType::F64},   {"F32", DType::F32}, {"F16", DType::F16},
                                                              {"BF16", DType::BF16}, {"I64", DType::I64}, {"I32", DType::I32},
-                                                             {"BOOL", DType::I1}};
+                                                             {"I8", DType::I8},     {"U8", DType::U8},   {"BOOL", DType::I1}};
 
 /// A tensor in the header; its bytes are [begin, end) of what follows the header.
 struct Entry {

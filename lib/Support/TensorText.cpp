@@ -53,6 +53,10 @@ private:
     case DType::I32:
       text += std::to_string(tensor.as<int32_t>()[position]);
       break;
+    case DType::I8:
+    case DType::U8:
+      text += std::to_string(int(tensor.get(position)));
+      break;
     case DType::I64:
     case DType::Index:
       text += std::to_string(tensor.as<int64_t>()[position]);

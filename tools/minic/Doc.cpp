@@ -4,6 +4,7 @@
 #include "minic/IR/OpKind.h"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 namespace minic::cli {
 namespace {
@@ -99,11 +100,50 @@ std::string opPage() {
     if (op.elementwise)
       out += "- Element-wise" + std::string(op.commutative ? ", commutative" : "") + "\n";
     if (op.expands)
-      out += "- Written in `Math.ir` over primitive operations\n";
+      out += "- Written in `lib/IR/Math/*.ir` over primitive operations\n";
     if (!op.source.empty())
       out += "- Source: " + std::string(op.source) + "\n";
   }
   return out;
+}
+
+std::string_view typeRuleName(TypeRule rule) {
+  switch (rule) {
+  case TypeRule::Hook:
+    return "hook";
+  case TypeRule::Elementwise:
+    return "elementwise";
+  case TypeRule::Compare:
+    return "compare";
+  case TypeRule::Select:
+    return "select";
+  case TypeRule::Convert:
+    return "convert";
+  case TypeRule::Bitcast:
+    return "bitcast";
+  }
+  return "";
+}
+
+/// What programs that write graphs ask of the rows.
+std::string opList() {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OpInfo &op : allOps()) {
+    std::vector<std::string_view> levels, words;
+    for (unsigned level = 0; level <= unsigned(Level::Plan); ++level)
+      if (op.levels & levelBit(level))
+        levels.push_back(levelName(Level(level)));
+    if (op.word)
+      words = op.word->words;
+    list.push_back({{"name", op.name},
+                    {"operands", op.operands},
+                    {"words", words},
+                    {"levels", levels},
+                    {"dtypes", op.dtypes.str()},
+                    {"typeRule", typeRuleName(op.typeRule)},
+                    {"elementwise", op.elementwise}});
+  }
+  return list.dump() + "\n";
 }
 
 std::string passPage() {
@@ -133,14 +173,16 @@ std::string errorPage() {
   return out;
 }
 
-int doc(const std::string &page) {
+int doc(const std::string &page, bool json) {
   Messages messages;
   if (page != "ops" && page != "passes" && page != "errors") {
     std::string near = didYouMean(page, {"ops", "passes", "errors"});
     return messages.fail({badFlag("unknown page '" + page + "'", (near.empty() ? "" : "did you mean " + near + "? ") +
                                                                      std::string("It is one of ops, passes, errors"))});
   }
-  auto written = writeOutput({}, page == "ops" ? opPage() : page == "passes" ? passPage() : errorPage());
+  if (json && page != "ops")
+    return messages.fail({badFlag("'" + page + "' has no --json", "use it with ops")});
+  auto written = writeOutput({}, json ? opList() : page == "ops" ? opPage() : page == "passes" ? passPage() : errorPage());
   return written ? Fine : messages.fail(written.errors());
 }
 
@@ -148,9 +190,11 @@ int doc(const std::string &page) {
 
 void addDoc(CLI::App &app, Action &chosen) {
   auto page = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   CLI::App *command = app.add_subcommand("doc", "Write a reference page as Markdown");
   command->add_option("page", *page, "ops|passes|errors")->required();
-  command->callback([page, &chosen] { chosen = [page] { return doc(*page); }; });
+  command->add_flag("--json", *json, "of ops: names, operands, levels and element types, for programs");
+  command->callback([page, json, &chosen] { chosen = [page, json] { return doc(*page, *json); }; });
 }
 
 } // namespace minic::cli

@@ -100,6 +100,9 @@ public:
   /// Shorthands for attributes that the verifier has checked.
   int64_t intAttr(std::string_view name) const;
   std::vector<int64_t> intsAttr(std::string_view name) const;
+  /// The same; empty if the attribute is left out.
+  std::vector<int64_t> optionalInts(std::string_view name) const { return attr(name) ? intsAttr(name) : std::vector<int64_t>(); }
+  std::vector<DimExpr> optionalDims(std::string_view name) const { return attr(name) ? dimsAttr(name) : std::vector<DimExpr>(); }
   std::vector<DimExpr> dimsAttr(std::string_view name) const;
   std::string_view wordAttr(std::string_view name) const; ///< Empty if absent.
 

@@ -39,6 +39,9 @@ enum class AxisRule : uint8_t {
   Permute,   ///< Operand axis perm[a] is result axis a.
   Reduce,    ///< The operand axes in `axes` are contracted, the others are the result's, in order.
   Contract,  ///< Matmul: leading axes are batch; operand 0 gives row and k, operand 1 k and column.
+  Indexed,   ///< The result's axes run in parallel and say at which indices the operands, which lie in memory, are read.
+  Gathered,  ///< As Indexed for operand 0; the axes of operand 1 are the result's from `axis` on.
+  Scan,      ///< As Parallel, but along `axis` each element needs the one before, so its loop runs in order.
   Opaque,    ///< No relation that a loop could use.
 };
 
@@ -118,7 +121,7 @@ struct OpInfo {
   PaddingRule padding = PaddingRule::Unknown;
   bool terminator = false;
   bool commutative = false;
-  bool expands = false; ///< Has a body in Math.ir instead of a host and an LLVM form.
+  bool expands = false; ///< Has a body in lib/IR/Math instead of a host and an LLVM form.
   /// Checks what the columns cannot say; reports through the reporter.
   void (*verify)(Operation &, VerifyReporter &) = nullptr;
   std::string_view source = {}; ///< Where the semantics come from.

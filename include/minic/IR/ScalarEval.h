@@ -11,8 +11,10 @@ namespace minic {
 /// One element of any type, held as the bits of its type (floats in the low bits, integers sign-extended, i1 as 0 or 1).
 struct Scalar {
   uint64_t bits = 0;
-  static Scalar of(double value, DType t); ///< Rounds once; integers must fit.
-  double toDouble(DType t) const;          ///< Exact for floats, i32, i1.
+  static Scalar of(const Attribute &number, DType t); ///< The element that a number of an attribute stands for.
+  static Scalar of(double value, DType t);            ///< Rounds once; integers must fit.
+  double toDouble(DType t) const;                     ///< Exact up to 53 bits.
+  Attribute toAttr(DType t) const;                    ///< The number as an attribute of an op of this type.
   friend bool operator==(const Scalar &, const Scalar &) = default;
 };
 
@@ -23,8 +25,8 @@ struct Lanes {
   bool splat = false; ///< One element stands for all.
 };
 
-/// Applies element-wise op `op` to `count` lanes. `out` has room for `count` elements of `resultType`. Ops that expand (exp, log,
-/// rsqrt) run their body in Math.ir. 16-bit floats are computed in f32 and rounded once, as `widen` has kernels do.
+/// Applies element-wise op `op` to `count` lanes. `out` has room for `count` elements of `resultType`. Functions with a body in IR run
+/// that. Narrow types are computed in `computeDType` and converted once, as `widen` has kernels do.
 void evalElementwise(const Operation &op, std::span<const Lanes> operands, DType resultType, std::byte *out, int64_t count);
 /// The same without an operation; `predicate` is compare's word.
 void evalElementwise(OpKind kind, std::string_view predicate, std::span<const Lanes> operands, DType resultType, std::byte *out,

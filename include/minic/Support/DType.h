@@ -14,7 +14,7 @@ enum class DType : uint8_t {
 #undef MINIC_DTYPE
 };
 
-enum class DTypeClass : uint8_t { Float, Int, Bool, Index };
+enum class DTypeClass : uint8_t { Float, Int, UInt, Bool, Index };
 
 std::string_view dtypeName(DType t);
 std::optional<DType> parseDType(std::string_view name);
@@ -22,7 +22,18 @@ std::optional<DType> parseDType(std::string_view name);
 int64_t dtypeBytes(DType t);
 DTypeClass dtypeClass(DType t);
 inline bool isFloat(DType t) { return dtypeClass(t) == DTypeClass::Float; }
-inline bool isNarrowFloat(DType t) { return t == DType::F16 || t == DType::BF16; }
+inline bool isInteger(DType t) { return dtypeClass(t) == DTypeClass::Int || dtypeClass(t) == DTypeClass::UInt; }
+/// The type that arithmetic on elements of `t` runs in: 16-bit floats in f32, 8-bit integers in i32, others in their own.
+DType computeDType(DType t);
+/// Computed in another type than its own.
+inline bool isNarrow(DType t) { return computeDType(t) != t; }
+inline bool isNarrowFloat(DType t) { return isFloat(t) && isNarrow(t); }
+
+/// What an element that is no float can be, both ends included.
+struct IntegerRange {
+  int64_t least, greatest;
+};
+IntegerRange integerRange(DType t);
 
 /// A set of element types, as op rows use it.
 class DTypeSet {

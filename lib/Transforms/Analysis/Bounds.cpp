@@ -75,6 +75,8 @@ int64_t knownMultiple(const Value *index) {
   constexpr int64_t limit = 1 << 20;
   if (auto constant = constantIndex(index))
     return *constant == 0 ? limit : std::min(limit, *constant & -*constant);
+  if (Operation *op = index->definition(); op && (op->is(OpKind::Add) || op->is(OpKind::Sub)))
+    return std::min(knownMultiple(op->operand(0)), knownMultiple(op->operand(1)));
   if (auto counter = asScaledCounter(index))
     return std::min(limit, counter->factor & -counter->factor);
   return 1;
@@ -95,9 +97,14 @@ Type accessTile(const Operation &access) { return access.is(OpKind::Store) ? acc
 std::vector<int64_t> unprovedAxes(const Operation &access) {
   std::vector<int64_t> extents = accessTile(access).extents(), dims = accessDims(access), axes;
   const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
-  for (size_t a = 0; a < dims.size(); ++a)
-    if (!provedInBounds(access.operand(firstIndex(access) + unsigned(a)), extents[size_t(dims[a])], shape[a]))
+  std::vector<int64_t> steps = access.optionalInts("steps");
+  for (size_t a = 0; a < dims.size(); ++a) {
+    if (dims[a] < 0) // Lanes have indices of their own, which are clamped.
+      continue;
+    int64_t lanes = (extents[size_t(dims[a])] - 1) * (steps.empty() ? 1 : steps[a]) + 1;
+    if (!provedInBounds(access.operand(firstIndex(access) + unsigned(a)), lanes, shape[a]))
       axes.push_back(dims[a]);
+  }
   std::sort(axes.begin(), axes.end());
   return axes;
 }

@@ -2,15 +2,24 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace minic {
 
-bool isFreeInRegion(const Operation &op) { return op.is(OpKind::Constant) || op.is(OpKind::Broadcast) || op.is(OpKind::Transpose); }
+bool isFreeInRegion(const Operation &op) {
+  AxisRule axes = op.info().axes;
+  return op.is(OpKind::Constant) || op.is(OpKind::Iota) || op.is(OpKind::Size) || axes == AxisRule::Broadcast ||
+         axes == AxisRule::Permute || axes == AxisRule::Indexed || axes == AxisRule::Gathered;
+}
+
+bool readsFromMemory(const Operation &op, unsigned operand) {
+  return op.info().axes == AxisRule::Indexed || (op.info().axes == AxisRule::Gathered && operand == 0);
+}
 
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
-  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || op.is(OpKind::Div) ||
-         op.is(OpKind::Sqrt);
+  return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || info.axes == AxisRule::Scan ||
+         op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Sqrt);
 }
 
 namespace {
@@ -61,6 +70,11 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
   AxisList contracted;
   switch (op.info().axes) {
   case AxisRule::None:
+  case AxisRule::Indexed:
+    break;
+  case AxisRule::Gathered:
+    for (size_t a = 0; a < uses[1].size(); ++a)
+      classes.join(uses[1][a], results[0][size_t(op.intAttr("axis")) + a]);
     break;
   case AxisRule::Parallel:
     for (const AxisList &use : uses)
@@ -106,6 +120,11 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
     contracted.push_back(uses[0][column]);
     break;
   }
+  case AxisRule::Scan:
+    for (size_t a = 0; a < uses[0].size(); ++a)
+      classes.join(uses[0][a], results[0][a]);
+    contracted.push_back(uses[0][size_t(op.intAttr("axis"))]);
+    break;
   case AxisRule::Opaque:
     return std::nullopt;
   }
@@ -133,8 +152,14 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   for (Operation *op : ops) {
     std::vector<AxisList> uses, results;
     for (unsigned i = 0; i < op->numOperands(); ++i) {
-      uses.push_back(fresh(op->operand(i)));
       auto definition = space.resultAxes.find(op->operand(i));
+      if (readsFromMemory(*op, i)) {
+        if (definition != space.resultAxes.end())
+          return fail(std::string(op->info().name) + " reads other elements than its producer makes here");
+        space.useAxes[{op, i}] = uses.emplace_back();
+        continue;
+      }
+      uses.push_back(fresh(op->operand(i)));
       if (definition != space.resultAxes.end())
         for (size_t a = 0; a < uses[i].size(); ++a)
           classes.join(uses[i][a], definition->second[a]);
@@ -149,15 +174,15 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       return fail(std::string(op->info().name) + " has no loops of its own");
     for (int axis : *contracted)
       classes.contract(axis);
-    if (!contracted->empty())
+    if (op->info().axes == AxisRule::Reduce || op->info().axes == AxisRule::Contract) // Over no axes too.
       contractions.emplace_back(op, *contracted);
   }
 
-  // No value may run along one loop with two axes.
+  // No value may run along one loop with two axes, of size 1 neither: an access names each loop once.
   auto repeats = [&](const AxisList &axes) {
     for (size_t a = 0; a < axes.size(); ++a)
       for (size_t b = a + 1; b < axes.size(); ++b)
-        if (classes.find(axes[a]) == classes.find(axes[b]) && !classes.isUnit(axes[a]))
+        if (classes.find(axes[a]) == classes.find(axes[b]))
           return true;
     return false;
   };
@@ -190,7 +215,7 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   std::map<const Value *, const AxisList *> firstUse; // Looked up only.
   for (Operation *op : ops)
     for (unsigned i = 0; i < op->numOperands(); ++i) {
-      if (space.resultAxes.count(op->operand(i)))
+      if (space.resultAxes.count(op->operand(i)) || readsFromMemory(*op, i))
         continue;
       const AxisList &axes = space.useAxes[{op, i}];
       auto [it, isFirst] = firstUse.emplace(op->operand(i), &axes);
@@ -210,8 +235,7 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   auto signature = [&](const AxisList &axes) {
     AxisList roots;
     for (int axis : axes)
-      if (!classes.isUnit(axis))
-        roots.push_back(classes.find(axis));
+      roots.push_back(classes.find(axis));
     std::sort(roots.begin(), roots.end());
     return roots;
   };
@@ -224,17 +248,21 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   // its own, of one trip: outermost, out of the way.
   AxisList units;
   std::vector<const AxisList *> order = {&units};
+  std::set<int> ordered; // A matmul's loops have their order, whatever else runs along them.
   for (Operation *op : ops)
-    if (op->info().axes == AxisRule::Contract)
+    if (op->info().axes == AxisRule::Contract) {
       order.push_back(&space.resultAxes[op->result()]);
-  if (order.size() == 1)
-    for (Operation *op : ops)
-      if (op->info().axes == AxisRule::Broadcast)
-        for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
-          int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
-          if (classes.isUnit(use) && !classes.isUnit(result))
-            units.push_back(use);
-        }
+      for (const AxisList *axes : {&space.useAxes[{op, 0}], &space.useAxes[{op, 1}]})
+        for (int axis : *axes)
+          ordered.insert(classes.find(axis));
+    }
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Broadcast)
+      for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
+        int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
+        if (classes.isUnit(use) && !classes.isUnit(result) && !ordered.count(classes.find(use)))
+          units.push_back(use);
+      }
   std::vector<const AxisList *> others;
   for (size_t position = ops.size(); position-- > 0;) {
     Operation *op = ops[position];
@@ -253,6 +281,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       if (loopOf.emplace(root, int(space.loops.size())).second)
         space.loops.push_back({classes.extent(root), classes.isContracted(root)});
     }
+  if (space.loops.empty()) // Scalars run along one loop too, so that their tiles have an axis which lanes can repeat.
+    space.loops.push_back({1});
   auto toLoops = [&](AxisList &axes) {
     for (int &axis : axes)
       axis = loopOf.at(classes.find(axis));
@@ -264,11 +294,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   return space;
 }
 
-bool IterationSpace::isInner(const Value *result) const {
-  for (int axis : axesOf(result))
-    if (loops[size_t(axis)].reduced)
-      return true;
-  return false;
+bool IterationSpace::isReduced(const std::vector<int> &axes) const {
+  return std::any_of(axes.begin(), axes.end(), [&](int axis) { return loops[size_t(axis)].reduced; });
 }
 
 } // namespace minic

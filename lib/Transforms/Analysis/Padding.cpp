@@ -1,7 +1,6 @@
 #include "minic/Transforms/Analysis/Padding.h"
 
 #include "minic/IR/Combiner.h"
-#include "minic/IR/ScalarEval.h"
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <algorithm>
@@ -17,8 +16,6 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 
 bool contains(const std::vector<int64_t> &list, int64_t value) { return std::find(list.begin(), list.end(), value) != list.end(); }
-
-bool sameBits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 /// True if `a` and `b` are the same function of the position along the reduced axes: equal up to which trip of a sweep they stand
 /// in.
@@ -83,7 +80,7 @@ bool isMaximumOver(const Value *m, const Value *x, int64_t axis, int depth) {
   return false;
 }
 
-PaddingFact known(double value) { return {PaddingFact::Known, value}; }
+PaddingFact known(Scalar value) { return {PaddingFact::Known, value}; }
 
 PaddingFact loadPadding(const Operation &load, int64_t axis) {
   const Attribute *mask = load.attr("mask");
@@ -92,21 +89,19 @@ PaddingFact loadPadding(const Operation &load, int64_t axis) {
   if (!contains(*mask->asInts(), axis))
     return {PaddingFact::None};
   const Attribute *fill = load.attr("fill");
-  return fill && fill->asNumber() ? known(*fill->asNumber()) : PaddingFact{};
+  return fill && fill->asNumber() ? known(Scalar::of(*fill, load.result()->type().dtype())) : PaddingFact{};
 }
 
 PaddingFact evaluate(const Operation &op, const std::vector<PaddingFact> &facts) {
   DType resultType = op.result()->type().dtype();
   DType operandType = op.operand(op.is(OpKind::Select) ? 1 : 0)->type().dtype();
-  if (resultType == DType::I64 || operandType == DType::I64)
-    return {};
   std::vector<Scalar> operands;
   for (unsigned i = 0; i < facts.size(); ++i) {
     if (facts[i].kind != PaddingFact::Known)
       return {};
-    operands.push_back(Scalar::of(facts[i].value, op.operand(i)->type().dtype()));
+    operands.push_back(facts[i].value);
   }
-  return known(evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType).toDouble(resultType));
+  return known(evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType));
 }
 
 /// The operands whose padding that of an operation's result follows from.
@@ -125,11 +120,11 @@ std::span<Value *const> sourcesOf(const Operation &op, int64_t axis) {
 /// The padding of a result, given that of its sources.
 PaddingFact combine(const Operation &op, int64_t axis, const std::vector<PaddingFact> &facts) {
   if (op.is(OpKind::Constant)) {
-    auto number = op.attr("value")->asNumber();
-    return number ? known(*number) : PaddingFact{};
+    const Attribute &number = *op.attr("value");
+    return number.asNumber() ? known(Scalar::of(number, op.result()->type().dtype())) : PaddingFact{};
   }
   if (op.is(OpKind::InBounds))
-    return op.intAttr("axis") == axis ? known(0) : PaddingFact{};
+    return op.intAttr("axis") == axis ? known({}) : PaddingFact{};
   if (op.is(OpKind::Load))
     return loadPadding(op, axis);
   if (op.is(OpKind::Broadcast))
@@ -147,13 +142,13 @@ PaddingFact combine(const Operation &op, int64_t axis, const std::vector<Padding
   case PaddingRule::Subtract:
     // -inf - m is -inf for m > -inf. If m = -inf is the maximum of the same lanes, all real lanes are -inf as well and give NaN, so
     // what the padding adds (NaN) changes nothing.
-    if (facts[0].kind == PaddingFact::Known && facts[0].value == -inf && facts[1].kind != PaddingFact::Known &&
-        isMaximumOver(op.operand(1), op.operand(0), axis, 8))
-      return known(-inf);
+    if (facts[0].kind == PaddingFact::Known && facts[0].value.toDouble(op.result()->type().dtype()) == -inf &&
+        facts[1].kind != PaddingFact::Known && isMaximumOver(op.operand(1), op.operand(0), axis, 8))
+      return facts[0];
     return evaluate(op, facts);
   case PaddingRule::Select:
     if (facts[0].kind == PaddingFact::Known)
-      return facts[0].value != 0 ? facts[1] : facts[2];
+      return facts[0].value.bits ? facts[1] : facts[2];
     return facts[1] == facts[2] ? facts[1] : PaddingFact{};
   default:
     return {};
@@ -189,12 +184,26 @@ PaddingFact paddingOf(const Value *value, int64_t axis) {
   return known.at(value);
 }
 
+/// Of the narrow integers that were widened for a reduction, the greatest is no less neutral for a minimum than the greatest wide one.
+static bool keepsWidened(const PaddingFact &fact, const Operation &op, unsigned i) {
+  const Operation *widened = op.operand(i)->definition();
+  std::string_view word = op.wordAttr("combiner");
+  if (fact.kind != PaddingFact::Known || word.empty() || !widened || !widened->is(OpKind::Convert))
+    return false;
+  DType from = widened->operand(0)->type().dtype(), to = op.operand(i)->type().dtype();
+  return isInteger(from) && computeDType(from) == to && fact.value == Scalar::of(reductionIdentity(word, from), to);
+}
+
+static bool isKnownZero(const PaddingFact &fact, DType type) {
+  return fact.kind == PaddingFact::Known && fact.value.toDouble(type) == 0;
+}
+
 bool paddingIsNeutral(const Operation &op) {
   if (op.is(OpKind::Dot)) {
     for (int64_t axis : op.intsAttr("axes"))
       for (unsigned i : {0u, 1u}) {
         PaddingFact fact = paddingOf(op.operand(i), axis);
-        if (fact.kind != PaddingFact::None && !(fact.kind == PaddingFact::Known && fact.value == 0))
+        if (fact.kind != PaddingFact::None && !isKnownZero(fact, op.operand(i)->type().dtype()))
           return false;
       }
     return true;
@@ -203,11 +212,12 @@ bool paddingIsNeutral(const Operation &op) {
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       DType type = op.operand(i)->type().dtype();
       const Attribute *init = op.attr("init");
-      double identity = init ? *(*init->asList())[i].asNumber() : reductionIdentity(op.wordAttr("combiner"), type);
+      Scalar identity = Scalar::of(init ? (*init->asList())[i] : reductionIdentity(op.wordAttr("combiner"), type), type);
       PaddingFact fact = paddingOf(op.operand(i), axis);
-      bool zero =
-          fact.kind == PaddingFact::Known && fact.value == 0 && identity == 0; // A sum starts at +0.0, so -0.0 adds nothing either.
-      if (fact.kind != PaddingFact::None && !zero && !(fact.kind == PaddingFact::Known && sameBits(fact.value, identity)))
+      // A sum starts at +0.0, so -0.0 adds nothing either.
+      bool zero = isKnownZero(fact, type) && identity.toDouble(type) == 0;
+      if (fact.kind != PaddingFact::None && !zero && !keepsWidened(fact, op, i) &&
+          !(fact.kind == PaddingFact::Known && fact.value == identity))
         return false;
     }
   return true;

@@ -1,6 +1,7 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
+#include <set>
 #include <bit>
 
 namespace minic {
@@ -34,9 +35,6 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   Schedule s;
   for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
     list->assign(rank, 1);
-  if (rank == 0)
-    return s; // A scalar: one program, every lane a copy.
-
   size_t last = rank - 1;
   // A vector access needs every row to start at a multiple of it.
   while (vec > 1 && !loops[last].extent.isMultipleOf(vec))
@@ -44,7 +42,7 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   bool reduces = std::any_of(loops.begin(), loops.end(), [](const LoopAxis &axis) { return axis.reduced; });
   auto innermost = [&](bool reduced) {
     for (size_t axis = rank; axis-- > 0;)
-      if (loops[axis].reduced == reduced)
+      if (loops[axis].reduced == reduced && (reduced || !loops[axis].extent.isConstant(1)))
         return int(axis);
     return -1;
   };
@@ -103,6 +101,25 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
     s.block[column] = std::max(blockFor(loops[column].extent, 64), s.lanes[column]);
     s.warps[column] = std::clamp<int64_t>(s.block[column] / s.lanes[column], 1, 8);
   }
+  return s;
+}
+
+/// Along the axis of a scan one element after the other; lanes and warps side by side along the innermost other axis.
+static Schedule scanSchedule(const IterationSpace &space) {
+  const auto &loops = space.axes();
+  Schedule s;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(loops.size(), 1);
+  for (size_t axis = loops.size(); axis-- > 0;) {
+    if (loops[axis].reduced)
+      continue;
+    s.block[axis] = blockFor(loops[axis].extent, 128);
+    s.lanes[axis] = 32;
+    s.warps[axis] = std::max<int64_t>(s.block[axis] / 32, 1);
+    return s;
+  }
+  if (!loops.empty())
+    s.lanes.back() = 32; // Copies.
   return s;
 }
 
@@ -168,9 +185,12 @@ static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, st
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact) {
   const Operation *contraction = nullptr;
-  for (Operation *op : ops)
+  for (Operation *op : ops) {
     if (op->info().axes == AxisRule::Contract)
       contraction = op;
+    if (op->info().axes == AxisRule::Scan)
+      return scanSchedule(space);
+  }
   if (!contraction) {
     Schedule schedule = rowsSchedule(space, vectorElements(ops, exact));
     if (exact && !keepsOrder(schedule, space, ops))
@@ -181,12 +201,22 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;
+  // What does not feed the products must not run along k: its sweep is over.
+  std::set<const Operation *> feeding = {contraction};
+  for (size_t i = ops.size(); i-- > 0;)
+    if (feeding.count(ops[i]))
+      for (const Value *operand : ops[i]->operands())
+        feeding.insert(operand->definition());
+  for (Operation *op : ops)
+    for (unsigned i = 0; i < op->numOperands() && !feeding.count(op); ++i)
+      if (space.isReduced(space.axesOfUse(op, i)))
+        return std::nullopt;
   // The loops must be batch axes, then row, column and contracted axis.
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
   DType type = contraction->operand(0)->type().dtype();
-  return matmulSchedule(space, isNarrowFloat(type) ? DType::F32 : type, target);
+  return matmulSchedule(space, computeDType(type), target);
 }
 
 } // namespace minic

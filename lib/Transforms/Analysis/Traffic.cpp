@@ -7,12 +7,13 @@
 namespace minic {
 namespace {
 
-/// The tensor in memory that a value is read from, through free ops; null for constants.
+/// The tensor in memory that a value is read from, through free ops; null for constants. What is read at other indices counts as
+/// many elements as are read.
 const Value *sourceOf(const Value *value) {
   while (Operation *op = value->definition()) {
-    if (op->is(OpKind::Constant) && op->attr("value")->asNumber())
+    if (op->is(OpKind::Iota) || op->is(OpKind::Size) || (op->is(OpKind::Constant) && op->attr("value")->asNumber()))
       return nullptr;
-    if (!isFreeInRegion(*op) || op->is(OpKind::Constant))
+    if (!isFreeInRegion(*op) || op->is(OpKind::Constant) || readsFromMemory(*op, 0))
       break;
     value = op->operand(0);
   }
@@ -89,8 +90,9 @@ Expected<TrafficModel> fusedTraffic(const Function &fused, const DimBindings &di
   for (Operation &op : fused.body()) {
     if (!op.is(OpKind::Fusion))
       continue;
-    for (Value *operand : op.operands())
-      counter.add(operand);
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      for (const Use &use : op.region().argument(i)->uses())
+        counter.add(readsFromMemory(*use.user, use.index) ? use.user->result() : op.operand(i));
     for (Value *result : op.results())
       counter.add(result);
     std::string name;

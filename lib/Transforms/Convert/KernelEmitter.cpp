@@ -2,6 +2,7 @@
 
 #include "minic/IR/Builder.h"
 #include "minic/IR/Combiner.h"
+#include "minic/IR/ScalarEval.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +10,6 @@
 
 namespace minic {
 namespace {
-
-DType accumulatorType(DType type) { return isNarrowFloat(type) ? DType::F32 : type; }
 
 class KernelEmitter {
 public:
@@ -28,9 +27,13 @@ public:
   void run() {
     emitProgramId();
     computeStages();
-    for (int stage = 0; stage < numStages; ++stage)
-      emitReductionSweep(stage);
-    emitStores();
+    if (ops.back()->info().axes == AxisRule::Scan) {
+      emitScan(*ops.back());
+    } else {
+      for (int stage = 0; stage < numStages; ++stage)
+        emitReductionSweep(stage);
+      emitStores();
+    }
     builder.create(OpKind::Return, {}, {});
   }
 
@@ -168,13 +171,9 @@ private:
         emitOp(*op, outer, outerLoads);
       if (inner.count(op))
         for (unsigned i = 0; i < op->numOperands(); ++i)
-          if (bufferOf.count(op->operand(i)) && !runsInLoop(space.axesOfUse(op, i)))
+          if (bufferOf.count(op->operand(i)) && !readsFromMemory(*op, i) && !space.isReduced(space.axesOfUse(op, i)))
             operandTile(*op, i, outer, outerLoads);
     }
-  }
-
-  bool runsInLoop(const std::vector<int> &axes) const {
-    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return space.axes()[size_t(axis)].reduced; });
   }
 
   void emitInner(const std::vector<Value *> &roots, Scope &scope, std::map<LoadKey, Value *> &loads) {
@@ -193,7 +192,7 @@ private:
     assert(bufferOf.count(operand) && "an operand that no scope has");
     const std::vector<int> &axes = space.axesOfUse(&op, i);
     // Loads outside the loops serve inside as well, never the other way round.
-    auto &cache = runsInLoop(axes) ? loads : outerLoads;
+    auto &cache = space.isReduced(axes) ? loads : outerLoads;
     Value *&tile = cache[{operand, axes}];
     if (!tile)
       tile = emitLoad(operand, axes);
@@ -232,6 +231,18 @@ private:
       tile = operandTile(op, 0, scope, loads);
       if (tile->type() != type)
         tile = builder.create(OpKind::Broadcast, {tile}, {type})->result();
+    } else if (op.is(OpKind::Iota)) {
+      tile = emitIota(op);
+    } else if (op.is(OpKind::Size)) {
+      tile = builder.create(OpKind::Iota, {builder.dim(*op.attr("expr")->asDim())}, {type}, {{"axis", Attribute(0)}})->result();
+    } else if (op.is(OpKind::Slice)) {
+      tile = emitSlice(op);
+    } else if (op.is(OpKind::Pad)) {
+      tile = emitPad(op);
+    } else if (op.is(OpKind::Concat)) {
+      tile = emitConcat(op);
+    } else if (op.is(OpKind::Gather)) {
+      tile = emitGather(op, scope, loads);
     } else {
       assert(op.info().elementwise && "an op that tile cannot say");
       std::vector<Value *> operands;
@@ -244,7 +255,133 @@ private:
     scope[result] = tile;
   }
 
+  //===- Memory at other indices -===//
+
+  Value *broadcastTo(Value *tile, Type type) {
+    return tile->type() == type ? tile : builder.create(OpKind::Broadcast, {tile}, {type})->result();
+  }
+
+  /// The block's part of an op's result, loaded from operand `i` at `indices`, one for each axis of the buffer.
+  Value *loadAt(Operation &op, unsigned i, const std::vector<Value *> &indices, std::vector<int> axes,
+                std::vector<NamedAttribute> attrs) {
+    std::vector<Value *> operands = {bufferOf.at(op.operand(i))};
+    operands.insert(operands.end(), indices.begin(), indices.end());
+    for (NamedAttribute &attribute : dimsAttr(axes))
+      attrs.insert(attrs.begin(), std::move(attribute));
+    Value *result = op.result();
+    return builder
+        .create(OpKind::Load, operands, std::vector<Type>{tileType(result->type().dtype(), space.axesOf(result))}, std::move(attrs))
+        ->result();
+  }
+
+  Value *emitIota(Operation &op) {
+    Value *result = op.result();
+    int axis = space.axesOf(result)[size_t(op.intAttr("axis"))];
+    Value *tile =
+        builder
+            .create(OpKind::Iota, {offsets[size_t(axis)]}, {tileType(result->type().dtype(), {axis})}, {{"axis", Attribute(axis)}})
+            ->result();
+    return broadcastTo(tile, tileType(result->type().dtype(), space.axesOf(result)));
+  }
+
+  /// Index a is starts[a] + steps[a] * i.
+  Value *emitSlice(Operation &op) {
+    const std::vector<int> &axes = space.axesOf(op.result());
+    std::vector<DimExpr> starts = op.optionalDims("starts");
+    std::vector<int64_t> steps = op.optionalInts("steps");
+    std::vector<Value *> indices;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      Value *index = offsets[size_t(axes[a])];
+      if (!steps.empty() && steps[a] != 1)
+        index = builder.scalarOp(OpKind::Mul, {index, builder.constantIndex(steps[a])});
+      if (!starts.empty() && !starts[a].isConstant(0))
+        index = builder.scalarOp(OpKind::Add, {index, builder.dim(starts[a])});
+      indices.push_back(index);
+    }
+    bool stepped = std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; });
+    return loadAt(op, 0, indices, axes,
+                  stepped ? std::vector<NamedAttribute>{{"steps", Attribute::ints(steps)}} : std::vector<NamedAttribute>());
+  }
+
+  /// Index a is i - low[a]; outside the operand lies the padding.
+  Value *emitPad(Operation &op) {
+    const std::vector<int> &axes = space.axesOf(op.result());
+    std::vector<DimExpr> low = op.dimsAttr("low");
+    std::vector<Value *> indices;
+    for (size_t a = 0; a < axes.size(); ++a)
+      indices.push_back(before(axes[a], low[a]));
+    return loadAt(op, 0, indices, axes, {{"fill", *op.attr("value")}});
+  }
+
+  Value *before(int axis, const DimExpr &distance) {
+    Value *index = offsets[size_t(axis)];
+    return distance.isConstant(0) ? index : builder.scalarOp(OpKind::Sub, {index, builder.dim(distance)});
+  }
+
+  /// Each operand is loaded from where it would start; of those that begin later the first takes over.
+  Value *emitConcat(Operation &op) {
+    const std::vector<int> &axes = space.axesOf(op.result());
+    size_t along = size_t(op.intAttr("axis"));
+    int axis = axes[along];
+    Type type = tileType(op.result()->type().dtype(), axes);
+    std::vector<Value *> pieces;
+    std::vector<DimExpr> ends;
+    DimExpr start = 0;
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      std::vector<Value *> indices;
+      for (size_t a = 0; a < axes.size(); ++a)
+        indices.push_back(a == along ? before(axis, start) : offsets[size_t(axes[a])]);
+      pieces.push_back(loadAt(op, i, indices, axes, {{"fill", Scalar{}.toAttr(type.dtype())}}));
+      start = start + op.operand(i)->type().shape()[along];
+      ends.push_back(start);
+    }
+    Value *tile = pieces.back();
+    for (size_t i = pieces.size() - 1; i-- > 0;)
+      tile = builder.select(broadcastTo(inBounds(axis, ends[i]), context.withDType(type, DType::I1)), pieces[i], tile);
+    return tile;
+  }
+
+  Value *emitGather(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
+    const std::vector<int> &axes = space.axesOf(op.result());
+    size_t axis = size_t(op.intAttr("axis")), rowAxes = size_t(op.operand(1)->type().rank());
+    Value *rows = operandTile(op, 1, scope, loads);
+    rows = broadcastTo(rows, tileType(rows->type().dtype(), axes));
+    std::vector<Value *> indices;
+    std::vector<int> dims;
+    for (size_t a = 0; a < size_t(op.operand(0)->type().rank()); ++a) {
+      int loop = a == axis ? -1 : axes[a < axis ? a : a + rowAxes - 1];
+      indices.push_back(loop < 0 ? rows : offsets[size_t(loop)]);
+      dims.push_back(loop);
+    }
+    return loadAt(op, 0, indices, dims, {});
+  }
+
+  /// True in the lanes along `axis` whose index is less than `size`.
+  Value *inBounds(int axis, const DimExpr &size) {
+    return builder
+        .create(OpKind::InBounds, {offsets[size_t(axis)]}, {tileType(DType::I1, {axis})},
+                {{"axis", Attribute(axis)}, {"size", Attribute(size)}})
+        ->result();
+  }
+
   //===- Sweeps -===//
+
+  /// A sweep in steps of 1 that carries the sum so far.
+  void emitScan(Operation &op) {
+    Value *result = op.result();
+    DType wide = computeDType(result->type().dtype());
+    emitOuter({result});
+    Value *zero = builder.constant(tileType(wide, space.axesOf(result)), Scalar{}.toAttr(wide));
+    emitSweep({zero}, [&](const std::vector<Value *> &carried) {
+      Scope scope;
+      std::map<LoadKey, Value *> loads;
+      emitInner({op.operand(0)}, scope, loads);
+      Value *next = builder.convert(operandTile(op, 0, scope, loads), wide);
+      Value *sum = builder.scalarOp(OpKind::Add, {carried[0], next});
+      emitStore(builder.convert(sum, result->type().dtype()), 0);
+      return std::vector<Value *>{sum};
+    });
+  }
 
   void emitReductionSweep(int stage) {
     std::vector<Operation *> reductions;
@@ -259,9 +396,9 @@ private:
     std::vector<Value *> inits;
     for (Operation *op : reductions)
       for (unsigned i = 0; i < op->numResults(); ++i) {
-        DType dtype = accumulatorType(op->operand(i)->type().dtype());
+        DType dtype = computeDType(op->operand(i)->type().dtype());
         builder.setLoc(op->loc());
-        inits.push_back(builder.constant(tileType(dtype, space.axesOf(op->result(i))), identityOf(*op, i, dtype)));
+        inits.push_back(builder.constant(tileType(dtype, space.axesOf(op->result(i))), identityOf(*op, i)));
       }
     std::vector<Value *> results = emitSweep(inits, [&](const std::vector<Value *> &accs) {
       Scope scope;
@@ -276,8 +413,7 @@ private:
         for (unsigned i = 0; i < op->numOperands(); ++i) {
           Value *tile = operandTile(*op, i, scope, loads);
           builder.setLoc(op->loc());
-          double identity = identityOf(*op, i, tile->type().dtype());
-          tiles.push_back(boundWhereNothingIsLoaded(*op, i, tile, identity));
+          tiles.push_back(boundWhereNothingIsLoaded(*op, i, tile, identityOf(*op, i)));
         }
         std::vector<Value *> combined = accumulate(*op, mine, tiles);
         next.insert(next.end(), combined.begin(), combined.end());
@@ -288,27 +424,25 @@ private:
     for (Operation *op : reductions)
       for (Value *result : op->results()) {
         builder.setLoc(op->loc());
-        Value *value = builder.convert(results[position++], result->type().dtype());
+        Value *value = results[position++];
+        // A chain that ends in -0.0 (a tiny product was rounded) ends in +0.0 where padding is multiplied and added too: +0.0 it
+        // is.
+        if (op->info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
+          value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
+        value = builder.convert(value, result->type().dtype());
         value->setName(result->name());
         outer[result] = value;
       }
   }
 
   /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only,
-  /// nothing is absent; a select keeps the lanes past the edge out.
-  Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, double identity) {
+  /// nothing is absent, and reads at other indices find something there; a select keeps the lanes past the edge out.
+  Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, const Attribute &identity) {
     for (int axis : space.axesOfUse(&op, operand)) {
       if (!space.axes()[size_t(axis)].reduced || isLoadedAlong(op, operand, axis))
         continue;
-      std::vector<int64_t> extents(size_t(space.rank()), 1);
-      extents[size_t(axis)] = schedule.block[size_t(axis)];
-      Value *valid = builder
-                         .create(OpKind::InBounds, {offsets[size_t(axis)]}, {context.tile(DType::I1, extents)},
-                                 {{"axis", Attribute(axis)}, {"size", Attribute(space.axes()[size_t(axis)].extent)}})
-                         ->result();
-      Type full = context.withDType(tile->type(), DType::I1);
-      if (valid->type() != full)
-        valid = builder.create(OpKind::Broadcast, {valid}, {full})->result();
+      Value *valid = inBounds(axis, space.axes()[size_t(axis)].extent);
+      valid = broadcastTo(valid, context.withDType(tile->type(), DType::I1));
       tile = builder.select(valid, tile, builder.constant(tile->type(), identity));
     }
     return tile;
@@ -321,27 +455,29 @@ private:
     };
     std::vector<std::pair<Operation *, unsigned>> stack = {{&op, operand}};
     std::set<Operation *> seen;
+    bool loaded = false;
     while (!stack.empty()) {
       auto [user, i] = stack.back();
       stack.pop_back();
+      if (readsFromMemory(*user, i))
+        return false;
       if (!runsAlong(user, i))
         continue;
       Operation *definition = user->operand(i)->definition();
-      if (!definition)
-        return true; // An argument of the region: memory.
-      if (seen.insert(definition).second)
+      loaded |= !definition; // An argument of the region: memory.
+      if (definition && seen.insert(definition).second)
         for (unsigned j = 0; j < definition->numOperands(); ++j)
           stack.push_back({definition, j});
     }
-    return false;
+    return loaded;
   }
 
-  static double identityOf(const Operation &op, unsigned i, DType dtype) {
+  static Attribute identityOf(const Operation &op, unsigned i) {
     if (op.info().axes == AxisRule::Contract)
       return 0.0;
     if (const Attribute *init = op.attr("init"))
-      return *(*init->asList())[i].asNumber();
-    return reductionIdentity(op.wordAttr("combiner"), dtype);
+      return (*init->asList())[i];
+    return reductionIdentity(op.wordAttr("combiner"), op.operand(i)->type().dtype());
   }
 
   std::vector<Value *> accumulate(Operation &op, const std::vector<Value *> &accs, const std::vector<Value *> &tiles) {

@@ -19,6 +19,12 @@
 namespace minic {
 namespace {
 
+/// Made anew by each that needs it, from its operands alone.
+bool computesAgain(const Operation &op) {
+  return op.info().elementwise || op.is(OpKind::Broadcast) || op.is(OpKind::Constant) || op.is(OpKind::InBounds) ||
+         op.is(OpKind::Iota);
+}
+
 class LayoutPass {
 public:
   LayoutPass(Function &kernel, Schedule schedule)
@@ -70,8 +76,17 @@ private:
     const Layout &layout = *accessTile(access).layout();
     std::vector<int64_t> dims = accessDims(access);
     const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
-    if (dims.empty() || layout.reg.empty() || layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
+    if (dims.empty() || dims.back() < 0 || layout.reg.empty() || layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
       return 1;
+    if (std::vector<int64_t> steps = access.optionalInts("steps"); !steps.empty() && steps.back() != 1)
+      return 1;
+    // Neighbours that have indices of their own along another axis must have the same.
+    for (size_t a = 0; a < dims.size(); ++a)
+      if (dims[a] < 0) {
+        const Operation *repeats = access.operand(firstIndex(access) + unsigned(a))->definition();
+        if (!repeats || !repeats->is(OpKind::Broadcast) || repeats->operand(0)->type().extents()[size_t(dims.back())] != 1)
+          return 1;
+      }
     int64_t width = std::min(layout.reg[0].extent, 16 / dtypeBytes(accessBuffer(access)->type().dtype()));
     const Value *lastIndex = access.operand(firstIndex(access) + unsigned(dims.size()) - 1);
     width = std::min(width, knownMultiple(lastIndex));
@@ -216,7 +231,8 @@ private:
     if (const Operation *load = loadBehind(root)) {
       std::vector<int64_t> dims = accessDims(*load);
       for (size_t a = dims.size(); a-- > 0;)
-        order.push_back(int(dims[a]));
+        if (dims[a] >= 0)
+          order.push_back(int(dims[a]));
       const DimExpr &last = accessBuffer(*load)->type().shape().back();
       while (vec > 1 && !last.isMultipleOf(vec))
         vec /= 2;
@@ -257,10 +273,7 @@ private:
         continue;
       }
       Operation *op = next->definition();
-      assert(op &&
-             (op->info().elementwise || op->is(OpKind::Load) || op->is(OpKind::Broadcast) || op->is(OpKind::Constant) ||
-              op->is(OpKind::InBounds)) &&
-             "an operand of dot that is not computed from loads");
+      assert(op && (op->is(OpKind::Load) || computesAgain(*op)) && "an operand of dot that is not computed from loads");
       size_t before = stack.size();
       for (unsigned i = op->numOperands(); i-- > 0;)
         if (Value *operand = op->operand(i); operand->type().isTile() && !copies.contains(operand))
@@ -323,9 +336,7 @@ const Operation *notFromLoads(Value *value) {
     const Operation *op = next->definition();
     if (!op)
       return next->argumentOf()->parentOp();
-    if (op->is(OpKind::Load))
-      continue;
-    if (!op->info().elementwise && !op->is(OpKind::Broadcast) && !op->is(OpKind::Constant) && !op->is(OpKind::InBounds))
+    if (!op->is(OpKind::Load) && !computesAgain(*op))
       return op;
     stack.insert(stack.end(), op->operands().begin(), op->operands().end());
   }

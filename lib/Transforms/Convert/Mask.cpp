@@ -14,6 +14,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace minic {
@@ -28,8 +29,10 @@ public:
       if (op.is(OpKind::Load) || op.is(OpKind::Store)) {
         std::vector<int64_t> axes = unprovedAxes(op);
         op.setAttr("mask", Attribute::ints(axes));
-        if (op.is(OpKind::Load) && !axes.empty())
+        if (op.is(OpKind::Load) && !axes.empty() && !op.attr("fill"))
           maskedLoads.push_back(&op);
+        if (axes.empty())
+          op.removeAttr("fill");
       }
       if (op.is(OpKind::Reduce) || op.is(OpKind::Dot))
         reductions.push_back(&op);
@@ -42,18 +45,24 @@ public:
   }
 
 private:
-  static double identityOf(const Operation &op, unsigned operand) {
+  static Attribute identityOf(const Operation &op, unsigned operand) {
+    DType type = op.operand(operand)->type().dtype();
     if (op.is(OpKind::Dot))
-      return 0.0;
+      return Scalar{}.toAttr(type);
     if (const Attribute *init = op.attr("init"))
-      return *(*init->asList())[operand].asNumber();
-    return reductionIdentity(op.wordAttr("combiner"), op.operand(operand)->type().dtype());
+      return (*init->asList())[operand];
+    return reductionIdentity(op.wordAttr("combiner"), type);
   }
 
-  static Attribute fillAttr(double value, DType type) {
-    if (isFloat(type))
-      return Attribute(value);
-    return Attribute(int64_t(value));
+  /// The number as an element of `type`; 0 if it is none.
+  static Attribute asElement(const Attribute &number, DType type) {
+    if (isFloat(type)) {
+      double value = *number.asNumber();
+      return std::isfinite(value) && !std::isfinite(roundToDType(value, type)) ? 0.0 : value;
+    }
+    auto [least, greatest] = integerRange(type);
+    const int64_t *integer = number.asInt();
+    return integer && *integer >= least && *integer <= greatest ? *integer : int64_t(0);
   }
 
   int countUnproved() const {
@@ -66,21 +75,21 @@ private:
   void chooseFills() {
     if (reductions.empty() || maskedLoads.empty())
       return;
-    std::vector<double> candidates;
+    std::vector<Attribute> candidates;
     for (Operation *op : reductions) {
-      double identity = identityOf(*op, 0);
+      Attribute identity = identityOf(*op, 0);
       if (std::find(candidates.begin(), candidates.end(), identity) == candidates.end())
         candidates.push_back(identity);
     }
-    auto fits = [](double value, const Operation &load) {
-      return isFloat(load.result()->type().dtype()) || value == double(int64_t(value));
+    auto setFill = [](Operation &load, const Attribute &value) {
+      load.setAttr("fill", asElement(value, load.result()->type().dtype()));
     };
-    auto setAll = [&](double value) {
+    auto setAll = [&](const Attribute &value) {
       for (Operation *load : maskedLoads)
-        load->setAttr("fill", fillAttr(fits(value, *load) ? value : 0, load->result()->type().dtype()));
+        setFill(*load, value);
     };
     // First one fill for all, then each load on its own.
-    double best = candidates.front();
+    Attribute best = candidates.front();
     setAll(best);
     int fewest = countUnproved();
     for (size_t i = 1; i < candidates.size() && fewest > 0; ++i) {
@@ -90,13 +99,11 @@ private:
     }
     setAll(best);
     for (Operation *load : maskedLoads)
-      for (double candidate : candidates) {
+      for (const Attribute &candidate : candidates) {
         if (fewest == 0)
           return;
         Attribute before = *load->attr("fill");
-        if (!fits(candidate, *load))
-          continue;
-        load->setAttr("fill", fillAttr(candidate, load->result()->type().dtype()));
+        setFill(*load, candidate);
         if (int count = countUnproved(); count < fewest)
           fewest = count;
         else
@@ -155,9 +162,10 @@ private:
 
   void neutralizeOperand(Operation &op, unsigned i, int64_t axis) {
     Value *value = op.operand(i);
-    double identity = identityOf(op, i);
+    Attribute identity = identityOf(op, i);
     PaddingFact fact = paddingOf(value, axis);
-    if (fact.kind == PaddingFact::None || (fact.kind == PaddingFact::Known && fact.value == identity))
+    if (fact.kind == PaddingFact::None ||
+        (fact.kind == PaddingFact::Known && fact.value == Scalar::of(identity, value->type().dtype())))
       return;
     Builder builder(&op);
     builder.setLoc(op.loc());

@@ -19,15 +19,20 @@
 namespace minic {
 namespace {
 
-/// The number of a splat constant.
-std::optional<double> splatOf(const Value *value) {
+/// The number of a splat constant, or null.
+const Attribute *splatOf(const Value *value) {
   Operation *op = value->definition();
-  if (!op || !op->is(OpKind::Constant))
-    return std::nullopt;
-  return op->attr("value")->asNumber();
+  const Attribute *number = op && op->is(OpKind::Constant) ? op->attr("value") : nullptr;
+  return number && number->asNumber() ? number : nullptr;
 }
 
-bool isInteger(DType type) { return !isFloat(type) && type != DType::I1; }
+/// The same for one that a comparison with small numbers is about.
+std::optional<double> smallSplatOf(const Value *value) {
+  const Attribute *number = splatOf(value);
+  return number ? number->asNumber() : std::nullopt;
+}
+
+bool countsUp(DType type) { return isInteger(type) || type == DType::Index; }
 bool isPositiveZero(double v) { return v == 0 && !std::signbit(v); }
 bool isNegativeZero(double v) { return v == 0 && std::signbit(v); }
 
@@ -70,7 +75,7 @@ private:
     op.erase();
   }
 
-  Value *constant(Operation &op, double value) {
+  Value *constant(Operation &op, const Attribute &value) {
     Builder builder(&op);
     builder.setLoc(op.loc());
     return builder.constant(op.result()->type(), value);
@@ -79,8 +84,9 @@ private:
   Value *simplify(Operation &op) {
     switch (op.kind()) {
     case OpKind::Dim:
+    case OpKind::Size:
       if (op.attr("expr")->asInt())
-        return constant(op, double(*op.attr("expr")->asInt()));
+        return constant(op, *op.attr("expr"));
       return nullptr;
     case OpKind::Broadcast:
       return simplifyBroadcast(op);
@@ -103,22 +109,18 @@ private:
   /// All operands are splats: the result is one too.
   Value *fold(Operation &op) {
     DType resultType = op.result()->type().dtype();
-    if (resultType == DType::I64 || op.numOperands() == 0)
-      return nullptr; // Exact only up to 2^53 here.
+    if (op.numOperands() == 0)
+      return nullptr;
     std::vector<Scalar> operands;
     for (Value *operand : op.operands()) {
-      auto value = splatOf(operand);
-      DType type = operand->type().dtype();
-      if (!value || type == DType::I64)
+      const Attribute *value = splatOf(operand);
+      if (!value)
         return nullptr;
-      operands.push_back(Scalar::of(*value, type));
+      operands.push_back(Scalar::of(*value, operand->type().dtype()));
     }
     DType operandType = op.operand(op.is(OpKind::Select) ? 1 : 0)->type().dtype();
     Scalar result = evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType);
-    double value = result.toDouble(resultType);
-    if (resultType == DType::Index && std::abs(value) > 9007199254740992.0)
-      return nullptr;
-    return constant(op, value);
+    return constant(op, result.toAttr(resultType));
   }
 
   Value *identity(Operation &op) {
@@ -131,7 +133,7 @@ private:
       return inner && inner->is(OpKind::Relu) ? op.operand(0) : nullptr;
     }
     if (op.is(OpKind::Select)) {
-      if (auto condition = splatOf(op.operand(0)))
+      if (auto condition = smallSplatOf(op.operand(0)))
         return op.operand(*condition != 0 ? 1 : 2);
       return op.operand(1) == op.operand(2) ? op.operand(1) : nullptr;
     }
@@ -141,15 +143,15 @@ private:
       return nullptr;
 
     Value *lhs = op.operand(0), *rhs = op.operand(1);
-    auto left = splatOf(lhs), right = splatOf(rhs);
+    const Attribute *left = splatOf(lhs), *right = splatOf(rhs);
     if (right)
       if (keepsLeft(op, *right))
         return lhs;
     if (left && op.info().commutative && keepsLeft(op, *left))
       return rhs;
     // Integers have no NaN: x * 0 is 0, x - x is 0.
-    if (isInteger(op.result()->type().dtype())) {
-      if (op.is(OpKind::Mul) && ((left && *left == 0) || (right && *right == 0)))
+    if (countsUp(op.result()->type().dtype())) {
+      if (op.is(OpKind::Mul) && ((left && *left == Attribute(0)) || (right && *right == Attribute(0))))
         return constant(op, 0);
       if (op.is(OpKind::Sub) && lhs == rhs)
         return constant(op, 0);
@@ -158,22 +160,22 @@ private:
   }
 
   /// True if `x op c` is x, bit for bit (up to NaN payloads), for every x.
-  static bool keepsLeft(const Operation &op, double c) {
+  static bool keepsLeft(const Operation &op, const Attribute &number) {
     DType type = op.result()->type().dtype();
-    constexpr double inf = std::numeric_limits<double>::infinity();
+    double c = *number.asNumber();
     switch (op.kind()) {
     case OpKind::Add:
-      return isFloat(type) ? isNegativeZero(c) : isInteger(type) && c == 0;
+      return isFloat(type) ? isNegativeZero(c) : countsUp(type) && c == 0;
     case OpKind::Sub:
-      return isFloat(type) ? isPositiveZero(c) : isInteger(type) && c == 0;
+      return isFloat(type) ? isPositiveZero(c) : countsUp(type) && c == 0;
     case OpKind::Mul:
       return type != DType::I1 && c == 1;
     case OpKind::Div:
-      return isFloat(type) && c == 1;
+      return c == 1;
     case OpKind::Max:
-      return isFloat(type) ? c == -inf : type == DType::I32 && c == reductionIdentity("max", type);
+      return number == reductionIdentity("max", type);
     case OpKind::Min:
-      return isFloat(type) ? c == inf : type == DType::I32 && c == reductionIdentity("min", type);
+      return number == reductionIdentity("min", type);
     default:
       return false;
     }
@@ -250,10 +252,11 @@ private:
       return constant(op, *value);
     if (combiner != "sum" || !isFloat(from.dtype()))
       return nullptr;
-    DType accumulator = isNarrowFloat(from.dtype()) ? DType::F32 : from.dtype();
-    if ((exact || accumulator == DType::F64) && !isExactMultiple(*value, *count, accumulator == DType::F64 ? 53 : 24))
+    DType accumulator = computeDType(from.dtype());
+    double number = *value->asNumber();
+    if ((exact || accumulator == DType::F64) && !isExactMultiple(number, *count, accumulator == DType::F64 ? 53 : 24))
       return nullptr;
-    double sum = *value * double(*count) + 0.0; // It starts at +0.0.
+    double sum = number * double(*count) + 0.0; // It starts at +0.0.
     return constant(op, roundToDType(roundToDType(sum, accumulator), to.dtype()));
   }
 
@@ -270,7 +273,7 @@ private:
 
   /// Loops whose trip count is known to be 0 or 1.
   void visitFor(Operation &op) {
-    auto lo = splatOf(op.operand(0)), hi = splatOf(op.operand(1)), step = splatOf(op.operand(2));
+    auto lo = smallSplatOf(op.operand(0)), hi = smallSplatOf(op.operand(1)), step = smallSplatOf(op.operand(2));
     if (!lo || !hi || !step)
       return;
     if (*lo >= *hi)

@@ -6,9 +6,10 @@
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
 // (IterationSpace) and a schedule, fits the target as one kernel (KernelResources), closes no cycle, gives outputs that every
-// program owns alone, and repeats no expensive work. Constants, broadcasts and transposes cost nothing in a region and are copied
-// to each one that reads through them; reshapes are views of memory and stand between regions, and tables (constants that are
-// lists) are memory that regions read. In eager mode every op is its own group.
+// program owns alone, and repeats no expensive work. Constants, broadcasts, transposes, slices and the like cost nothing in a region
+// and are copied to each one that reads through them, where slices, pads, concats and gathers read memory, so never what their own
+// region makes; reshapes are views of memory and stand between regions, and tables (constants that are lists) are memory that regions
+// read. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
@@ -42,6 +43,8 @@ public:
   Fusion(Function &graph, PassContext &context) : graph(graph), context(context) {}
 
   void run() {
+    for (Operation &op : graph.body())
+      unshareOperands(op);
     makeGroups();
     if (!context.eager)
       growGroups();
@@ -53,12 +56,39 @@ private:
 
   //===- Groups -===//
 
-  /// A free op that must exist in memory: it is returned, or a reshape views it.
+  /// A free op that must exist in memory: it is returned, a reshape views it, or it is read at other indices.
   static bool isMaterialized(const Operation &op) {
     for (const Use &use : op.result()->uses())
-      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape))
+      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape) || readsFromMemory(*use.user, use.index))
         return true;
     return false;
+  }
+
+  static bool isCopied(const Operation &op) { return isFreeInRegion(op) && !isTable(op) && !isMaterialized(op); }
+
+  /// A free op that an op reads twice, as in b times its own transpose, runs along other loops each time: each gets its own.
+  void unshareOperands(Operation &op) {
+    if (isFreeInRegion(op) || op.info().terminator)
+      return;
+    std::unordered_set<const Operation *> read;
+    std::vector<Operation *> stack = {&op};
+    while (!stack.empty()) {
+      Operation *user = stack.back();
+      stack.pop_back();
+      for (unsigned i = 0; i < user->numOperands(); ++i) {
+        Operation *definition = user->operand(i)->definition();
+        if (!definition || !isCopied(*definition))
+          continue;
+        if (!read.insert(definition).second) {
+          Builder builder(user);
+          builder.setLoc(definition->loc());
+          ValueMap map;
+          definition = cloneOperation(builder, *definition, map);
+          user->setOperand(i, definition->result());
+        }
+        stack.push_back(definition);
+      }
+    }
   }
 
   void makeGroups() {
@@ -187,7 +217,7 @@ private:
 
   bool isLegal(const Group &merged, int a, int b) {
     for (int op : merged)
-      if (ops[size_t(op)]->is(OpKind::Reshape))
+      if (ops[size_t(op)]->is(OpKind::Reshape) || ops[size_t(op)]->info().axes == AxisRule::Scan)
         return false;
     std::vector<Operation *> region = regionOps(merged);
     auto space = IterationSpace::compute(region);
@@ -207,6 +237,17 @@ private:
       }
       return false;
     };
+    // An output that runs along some of the reduced loops is stored in a sweep over all of them: not at all where another has no
+    // trips.
+    auto missesReducedAxis = [&](const Value *value) {
+      const std::vector<int> &axes = space->axesOf(value);
+      for (int axis = 0; axis < space->rank(); ++axis) {
+        const LoopAxis &loop = space->axes()[size_t(axis)];
+        if (loop.reduced && !loop.extent.isConstant(1) && std::find(axes.begin(), axes.end(), axis) == axes.end())
+          return space->isInner(value);
+      }
+      return false;
+    };
     // A prologue of a matmul runs once per tile of the other operand: too often for anything but cheap arithmetic.
     bool matmul = std::any_of(region.begin(), region.end(), [](Operation *op) { return op->info().axes == AxisRule::Contract; });
     for (int position : merged) {
@@ -218,7 +259,8 @@ private:
         return false;
     }
     std::vector<Value *> results = outputs(merged, a, b);
-    return std::none_of(results.begin(), results.end(), missesParallelAxis) &&
+    auto missesAxis = [&](const Value *value) { return missesParallelAxis(value) || missesReducedAxis(value); };
+    return std::none_of(results.begin(), results.end(), missesAxis) &&
            estimateResources(*space, *schedule, region, results).fit(context.target);
   }
 

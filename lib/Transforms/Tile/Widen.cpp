@@ -1,10 +1,10 @@
-// widen: computes 16-bit floats in f32. Loads, stores and dot operands stay narrow.
+// widen: computes 16-bit floats in f32 and 8-bit integers in i32. Loads, stores and dot operands stay narrow.
 //
 //   %c = add %a, %b : tile<..xbf16>   ->   %a32 = convert %a; %b32 = convert %b; %c32 = add %a32, %b32; %c = convert %c32
 //
 // In exact numerics every result is rounded to its type before it is used. Otherwise a value that was never rounded by an explicit
 // `convert` is used as the f32 it is; only stores and dots see it rounded. sqrt, div, add, sub, mul through f32 round as if
-// computed directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2).
+// computed directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2). Integers always wrap at once.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Passes.h"
 
@@ -28,7 +28,7 @@ public:
   }
 
 private:
-  static bool isNarrow(const Value *value) { return isNarrowFloat(value->type().dtype()); }
+  static bool isNarrow(const Value *value) { return minic::isNarrow(value->type().dtype()); }
 
   static bool touchesNarrow(const Operation &op) {
     if (op.is(OpKind::Reduce))
@@ -41,16 +41,17 @@ private:
     return false;
   }
 
-  /// The f32 form of a narrow value, made right after it.
+  /// The wide form of a narrow value, made right after it.
   Value *wide(Value *value, Operation &user) {
     if (!isNarrow(value))
       return value;
     auto it = unrounded.find(value);
-    if (it != unrounded.end() && !exact)
+    DType dtype = value->type().dtype();
+    if (it != unrounded.end() && !exact && isFloat(dtype))
       return it->second;
     Builder builder(&user);
     builder.setLoc(user.loc());
-    return builder.convert(value, DType::F32);
+    return builder.convert(value, computeDType(dtype));
   }
 
   void rewrite(Operation &op) {
@@ -61,7 +62,7 @@ private:
         continue;
       DType narrow = result->type().dtype();
       Context &context = op.module().context();
-      result->setType(context.withDType(result->type(), DType::F32));
+      result->setType(context.withDType(result->type(), computeDType(narrow)));
       Builder builder(*op.parent(), op.next());
       builder.setLoc(op.loc());
       // Users get the rounded value; wide() looks through to this one.

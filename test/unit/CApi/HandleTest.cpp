@@ -88,7 +88,7 @@ TEST_F(OnCpu, NullArguments) {
   MinicBuffer *made;
   EXPECT_ERROR(minic_buffer_create(stream, MINIC_F32, 2, nullptr, &made), "E1102", "argument 'shape' has no shape");
   EXPECT_ERROR(minic_buffer_create(stream, MINIC_F32, 65, nullptr, &made), "E1102", "argument 'shape' has a rank");
-  EXPECT_ERROR(minic_buffer_create(stream, 9, 0, nullptr, &made), "E1102", "argument 'dtype' is 9");
+  EXPECT_ERROR(minic_buffer_create(stream, 8, 0, nullptr, &made), "E1102", "argument 'dtype' is 8");
   EXPECT_ERROR(minic_compile_text(nullptr, 3, nullptr, &artifact), "E1102", "argument 'text' is NULL");
   MinicText *text;
   EXPECT_ERROR(minic_emit_text("", 0, "sass", nullptr, &text), "E1102", "argument 'stage' is 'sass', expected graph");

@@ -235,9 +235,14 @@ TEST(Parser, Constants) {
 }
 
 TEST(Parser, Numbers) {
-  for (const char *bad : {"1e", "1.2.3", "0x", "0x1.8", "12ab", "1e+", "0x1p", "-", "- 1", "1__0", "0b1", "-nan", "1.5f"})
+  for (const char *bad : {"1e", "1.2.3", "0x", "0x1.8", "12ab", "1e+", "0x1p", "1__0", "0b1", "-nan", "1.5f"})
     EXPECT_EQ(errorsOf(constant(bad, "f32")).at(0).code, BadNumber) << bad;
   EXPECT_EQ(errorsOf(graph("  %r = broadcast %x, dims = [9223372036854775808] : f32")).at(0).code, BadNumber);
+}
+
+TEST(Parser, ASignNeedsItsNumber) {
+  for (const char *bad : {"-", "- 1", "+1"})
+    EXPECT_FALSE(errorsOf(constant(bad, "f32")).empty()) << bad;
 }
 
 TEST(Parser, Types) {

@@ -27,6 +27,8 @@ _ALL = [
     DType("i64", 5, 8, "int64", "int64", (0, 64)),
     DType("i32", 6, 4, "int32", "int32", (0, 32)),
     DType("i1", 7, 1, "bool", "bool", (6, 8)),
+    DType("i8", 9, 1, "int8", "int8", (0, 8)),
+    DType("u8", 10, 1, "uint8", "uint8", (1, 8)),
 ]
 by_name = {dtype.name: dtype for dtype in _ALL}
 by_number = {dtype.number: dtype for dtype in _ALL}

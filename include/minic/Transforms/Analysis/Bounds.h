@@ -12,7 +12,7 @@ bool provedInBounds(const Value *index, int64_t lanes, const DimExpr &size);
 /// A power of two (at most 2^20) that divides every value of the index.
 int64_t knownMultiple(const Value *index);
 
-/// The tile axis of each buffer axis of a load or store.
+/// The tile axis of each buffer axis of a load or store; -1 where lanes have indices of their own.
 std::vector<int64_t> accessDims(const Operation &access);
 /// The buffer operand, and where the indices start.
 Value *accessBuffer(const Operation &access);

@@ -10,7 +10,7 @@ namespace minic {
 
 struct LoopAxis {
   DimExpr extent;
-  bool reduced = false; ///< Some reduce or matmul of the set contracts it.
+  bool reduced = false; ///< Some reduce or matmul of the set contracts it, or a scan runs along it in order.
 };
 
 /// Axes of tensors that must run together are one loop axis. Values that come from outside the set have axes per use, so one tensor
@@ -26,10 +26,12 @@ public:
   /// The loop axis of each axis of an op's result.
   const std::vector<int> &axesOf(const Value *result) const { return resultAxes.at(result); }
   bool has(const Value *result) const { return resultAxes.count(result) != 0; }
-  /// The loop axis of each axis of an operand, which may come from outside.
+  /// The loop axis of each axis of an operand, which may come from outside; none of one that is read from memory at other indices.
   const std::vector<int> &axesOfUse(const Operation *op, unsigned operand) const { return useAxes.at({op, operand}); }
+  /// True if one of the axes is reduced.
+  bool isReduced(const std::vector<int> &axes) const;
   /// True if the value runs along a reduced axis.
-  bool isInner(const Value *result) const;
+  bool isInner(const Value *result) const { return isReduced(axesOf(result)); }
 
 private:
   std::vector<LoopAxis> loops;
@@ -37,9 +39,12 @@ private:
   std::map<std::pair<const Operation *, unsigned>, std::vector<int>> useAxes;
 };
 
-/// Reads of memory or copies that cost nothing inside a region: constants, broadcasts and transposes.
+/// Reads of memory or copies that cost nothing inside a region: constants, broadcasts, transposes, and what only reads its operands
+/// at other indices.
 bool isFreeInRegion(const Operation &op);
-/// Work worth keeping single: contractions, divisions, roots and functions of Math.ir.
+/// The op reads this operand at indices of its own, so it must lie in memory.
+bool readsFromMemory(const Operation &op, unsigned operand);
+/// Work worth keeping single: contractions, divisions, roots and functions with a body in IR.
 bool isExpensive(const Operation &op);
 
 } // namespace minic

@@ -5,7 +5,7 @@
 // combiner.
 #pragma once
 
-#include "minic/IR/IR.h"
+#include "minic/IR/ScalarEval.h"
 #include "minic/IR/Verifier.h"
 
 namespace minic {
@@ -14,10 +14,10 @@ namespace minic {
 struct PaddingFact {
   enum Kind : uint8_t {
     None,  ///< No lane is padding: every access along the axis is proved in bounds.
-    Known, ///< Every padded lane holds `value`.
+    Known, ///< Every padded lane holds `value`, an element of the value's type.
     Unknown,
   } kind = Unknown;
-  double value = 0;
+  Scalar value = {};
   friend bool operator==(const PaddingFact &, const PaddingFact &) = default;
 };
 
