@@ -18,7 +18,10 @@ Graph::Graph(std::string_view name, std::source_location at) : state(std::make_s
 /// Table entries as nested lists along the axes from `axis` on; moves `next` past them.
 static Attribute tableOf(const HostTensor &values, size_t axis, int64_t &next) {
   if (axis == values.shape().size()) {
-    double value = values.get(next++);
+    int64_t at = next++;
+    if (values.dtype() == DType::I64 || values.dtype() == DType::Index)
+      return values.as<int64_t>()[at]; // Which f64 does not hold.
+    double value = values.get(at);
     return isFloat(values.dtype()) ? Attribute(value) : Attribute(int64_t(value));
   }
   AttributeList list;
