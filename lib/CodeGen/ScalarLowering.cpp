@@ -116,9 +116,43 @@ void lowerInBounds(KernelLowering &k, Operation &op) {
 
 //===- Element-wise ops -===//
 
-/// A shift amount as the host forms take it; LLVM's shifts are poison from the width on.
-static llvm::Value *moduloWidth(IRBuilder &ir, llvm::Value *amount) {
-  return ir.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), amount->getType()->getIntegerBitWidth() - 1));
+static llvm::ConstantInt *integer(llvm::Value *like, int64_t value) {
+  return llvm::ConstantInt::getSigned(llvm::cast<llvm::IntegerType>(like->getType()), value);
+}
+
+/// LLVM's shifts are poison from the width on, where the rows say 0; a select does not mind poison that it leaves out.
+static llvm::Value *insideWidth(IRBuilder &ir, llvm::Value *amount, llvm::Value *shifted) {
+  llvm::Value *inside = ir.CreateICmpULT(amount, integer(amount, amount->getType()->getIntegerBitWidth()));
+  return ir.CreateSelect(inside, shifted, integer(amount, 0));
+}
+static llvm::Value *shiftLeft(IRBuilder &ir, llvm::Value *x, llvm::Value *y) { return insideWidth(ir, y, ir.CreateShl(x, y)); }
+static llvm::Value *shiftRightUnsigned(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return insideWidth(ir, y, ir.CreateLShr(x, y));
+}
+static llvm::Value *shiftRight(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return ir.CreateAShr(x, ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, y, integer(y, y->getType()->getIntegerBitWidth() - 1)));
+}
+
+static llvm::Value *signOf(IRBuilder &ir, llvm::Value *x) {
+  llvm::Value *zero = llvm::Constant::getNullValue(x->getType());
+  if (x->getType()->isIntegerTy())
+    return ir.CreateSelect(ir.CreateICmpSGT(x, zero), integer(x, 1), ir.CreateSelect(ir.CreateICmpSLT(x, zero), integer(x, -1), x));
+  llvm::Value *below = ir.CreateSelect(ir.CreateFCmpOLT(x, zero), llvm::ConstantFP::get(x->getType(), -1.0), x);
+  return ir.CreateSelect(ir.CreateFCmpOGT(x, zero), llvm::ConstantFP::get(x->getType(), 1.0), below);
+}
+
+/// LLVM's signed divisions by 0, and of the least integer by -1, are undefined. A divisor of 0 or -1 is replaced by 1.
+static llvm::Value *harmless(IRBuilder &ir, llvm::Value *divisor) {
+  llvm::Value *isHarmless = ir.CreateICmpUGT(ir.CreateAdd(divisor, integer(divisor, 1)), integer(divisor, 1));
+  return ir.CreateSelect(isHarmless, divisor, integer(divisor, 1));
+}
+static llvm::Value *signedDiv(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  llvm::Value *quotient = ir.CreateSDiv(x, harmless(ir, y));
+  quotient = ir.CreateSelect(ir.CreateICmpEQ(y, integer(y, -1)), ir.CreateNeg(x), quotient);
+  return ir.CreateSelect(ir.CreateIsNull(y), integer(y, -1), quotient);
+}
+static llvm::Value *signedRem(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return ir.CreateSelect(ir.CreateIsNull(y), x, ir.CreateSRem(x, harmless(ir, y))); // Of a division by 1 it is 0, as of one by -1.
 }
 
 /// LLVM's divisions by 0 are undefined; the row says that a divisor of 0 counts as 1.

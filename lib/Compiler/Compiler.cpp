@@ -5,16 +5,41 @@
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Printer.h"
+#include "minic/IR/ScalarEval.h"
 #include "minic/Support/HostTensor.h"
 #include "minic/Transforms/Analysis/Padding.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <map>
 #include <set>
 
 namespace minic {
 
 LevelHooks levelHooks() { return {.masked = verifyMasked}; }
+
+namespace {
+
+/// Adds the time until its end to the timings, as a pass would have it.
+class PhaseTimer {
+public:
+  PhaseTimer(const CompileOptions &options, const char *name) : timings(options.passes.timings), name(name) {}
+  PhaseTimer(const PhaseTimer &) = delete;
+  PhaseTimer &operator=(const PhaseTimer &) = delete;
+  ~PhaseTimer() {
+    if (timings)
+      timings->push_back({name, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<PassTiming> *timings;
+  const char *name;
+  Clock::time_point start = Clock::now();
+};
+
+} // namespace
 
 //===- Loading -===//
 
@@ -36,7 +61,11 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
     return Diagnostic{.code = ErrorCode::NothingToCompile,
                       .message = "'" + source.name() + "' is an artifact, which is compiled already",
                       .fix = "give the graph that it was compiled from; `minic run` and `minic inspect` take artifacts"};
-  auto module = parseModule(context, source);
+  auto parse = [&] {
+    PhaseTimer timer(options, "(parse)");
+    return parseModule(context, source);
+  };
+  auto module = parse();
   if (!module)
     return module.takeErrors();
   Module &m = **module;
@@ -49,6 +78,7 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
         .code = ErrorCode::BadFlag, .message = "unknown numerics '" + m.numerics + "'", .fix = "use exact, default or fast"};
   if (auto target = findTarget(m.target); !target)
     return target.takeErrors();
+  PhaseTimer timer(options, "(verify)");
   Diagnostics findings = verify(m, levelHooks());
   if (hasErrors(findings))
     return findings;
@@ -97,9 +127,9 @@ Expected<std::string> emitStage(Module &module, Stage stage, const CompileOption
   if (!any)
     return Diagnostic{.code = ErrorCode::NothingToCompile,
                       .message = "everything in the file stands below the " + std::string(stageName(stage)) + " level already"};
-  std::string failedInput;
-  if (auto lowered = lowerTo(module, std::min(stage, Stage::Plan), options, &failedInput); !lowered)
+  if (auto lowered = lowerTo(module, std::min(stage, Stage::Plan), options); !lowered)
     return lowered.takeErrors();
+  PhaseTimer timer(options, stage <= Stage::Plan ? "(print)" : "(generate code)");
   if (stage <= Stage::Plan)
     return printModule(module);
   auto target = findTarget(module.target);
@@ -175,12 +205,12 @@ private:
     return std::nullopt;
   }
 
-  static void flattenNumbers(const Attribute &attribute, std::vector<double> &numbers) {
-    if (auto number = attribute.asNumber())
-      numbers.push_back(*number);
-    else if (const AttributeList *list = attribute.asList())
+  static void flattenNumbers(const Attribute &attribute, DType dtype, std::vector<Scalar> &numbers) {
+    if (const AttributeList *list = attribute.asList())
       for (const Attribute &element : *list)
-        flattenNumbers(element, numbers);
+        flattenNumbers(element, dtype, numbers);
+    else
+      numbers.push_back(Scalar::of(attribute, dtype));
   }
 
   static std::optional<Diagnostic> constantData(Operation &op, std::vector<std::byte> &data) {
@@ -192,13 +222,14 @@ private:
             .code = ErrorCode::UnboundDim, .message = "a constant buffer needs sizes that are numbers", .loc = op.loc()};
       shape.push_back(*dim.constant());
     }
-    std::vector<double> numbers;
-    flattenNumbers(*op.attr("value"), numbers);
+    std::vector<Scalar> numbers;
+    flattenNumbers(*op.attr("value"), type.dtype(), numbers);
     HostTensor tensor(type.dtype(), shape);
     if (numbers.size() == 1)
       numbers.assign(size_t(tensor.numElements()), numbers[0]);
-    for (int64_t i = 0; i < tensor.numElements(); ++i)
-      tensor.set(i, numbers[size_t(i)]);
+    size_t bytes = size_t(dtypeBytes(type.dtype()));
+    for (size_t i = 0; i < size_t(tensor.numElements()); ++i)
+      std::memcpy(tensor.bytes().data() + i * bytes, &numbers[i].bits, bytes); // Little-endian: the low bytes.
     data.assign(tensor.bytes().begin(), tensor.bytes().end());
     return std::nullopt;
   }
@@ -230,6 +261,7 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   artifact.target = module.target;
   artifact.numerics = module.numerics;
   if (withCode) {
+    PhaseTimer timer(options, "(generate code)");
     auto target = findTarget(module.target);
     auto kernels = emitKernels(module, **target);
     if (!kernels)

@@ -18,7 +18,10 @@ Graph::Graph(std::string_view name, std::source_location at) : state(std::make_s
 /// Table entries as nested lists along the axes from `axis` on; moves `next` past them.
 static Attribute tableOf(const HostTensor &values, size_t axis, int64_t &next) {
   if (axis == values.shape().size()) {
-    double value = values.get(next++);
+    int64_t at = next++;
+    if (values.dtype() == DType::I64 || values.dtype() == DType::Index)
+      return values.as<int64_t>()[at]; // Which f64 does not hold.
+    double value = values.get(at);
     return isFloat(values.dtype()) ? Attribute(value) : Attribute(int64_t(value));
   }
   AttributeList list;
@@ -156,34 +159,26 @@ Tensor transpose(Operand x, std::optional<std::vector<int64_t>> perm) {
   return call.tensor(call.graph->make(OpKind::Transpose, call.values, {{"perm", Attribute::ints(*perm)}}, call.at));
 }
 
-/// Makes the batch axes of a product's operands equal where that is possible.
-static bool broadcastBatch(GraphState::Call &call) {
-  std::vector<std::vector<DimExpr>> batches;
-  for (Value *value : call.values) {
-    std::vector<DimExpr> shape = value->type().shape();
-    if (shape.size() < 2)
-      return true;
-    batches.emplace_back(shape.begin(), shape.end() - 2);
-  }
-  auto common = commonShape(batches);
-  for (size_t i = 0; common && i < batches.size(); ++i) {
-    if (batches[i] == *common)
-      continue;
-    const std::vector<DimExpr> &from = call.values[i]->type().shape();
-    std::vector<DimExpr> shape = *common;
-    shape.insert(shape.end(), from.end() - 2, from.end());
-    call.values[i] = call.graph->broadcast(call.values[i], std::move(shape), std::nullopt, call.at);
-    if (!call.values[i])
-      return false;
-  }
-  return true;
-}
-
 Tensor matmul(Operand a, Operand b, std::optional<DType> as) {
   GraphState::Call call = GraphState::call("matmul", std::vector{std::move(a), std::move(b)}, false);
-  if (!call.sound || !broadcastBatch(call))
+  if (!call.sound)
     return call.invalid();
   return call.tensor(call.graph->make(OpKind::Matmul, call.values, {}, call.at, as));
+}
+
+/// The result of a reduction over `reduced`, with these axes of size 1 if they are kept.
+static Tensor keptDims(GraphState::Call &call, Value *value, const std::vector<int64_t> &reduced, bool keepDims) {
+  if (!value || !keepDims)
+    return call.tensor(value);
+  Type from = call.values[0]->type();
+  std::vector<DimExpr> shape = from.shape();
+  std::vector<int64_t> kept;
+  for (int64_t axis = 0; axis < from.rank(); ++axis)
+    if (std::binary_search(reduced.begin(), reduced.end(), axis))
+      shape[size_t(axis)] = 1;
+    else
+      kept.push_back(axis);
+  return call.tensor(call.graph->broadcast(value, std::move(shape), std::move(kept), call.at));
 }
 
 static Tensor reduceBy(std::string_view combiner, const Operand &x, const Axes &axes, bool keepDims, std::optional<DType> as) {
@@ -195,16 +190,7 @@ static Tensor reduceBy(std::string_view combiner, const Operand &x, const Axes &
   Value *value =
       call.graph->make(OpKind::Reduce, call.values,
                        {{"combiner", Attribute::word(std::string(combiner))}, {"axes", Attribute::ints(reduced)}}, call.at, as);
-  if (!value || !keepDims)
-    return call.tensor(value);
-  std::vector<DimExpr> shape = from.shape();
-  std::vector<int64_t> kept;
-  for (int64_t axis = 0; axis < from.rank(); ++axis)
-    if (std::binary_search(reduced.begin(), reduced.end(), axis))
-      shape[size_t(axis)] = 1;
-    else
-      kept.push_back(axis);
-  return call.tensor(call.graph->broadcast(value, std::move(shape), std::move(kept), call.at));
+  return keptDims(call, value, reduced, keepDims);
 }
 
 Tensor sum(Operand x, const Axes &axes, bool keepDims, std::optional<DType> as) { return reduceBy("sum", x, axes, keepDims, as); }
@@ -219,39 +205,98 @@ std::vector<Tensor> reduce(const std::vector<Operand> &operands, const Axes &axe
   return call.graph->reduce(call, axes, identities, combiner);
 }
 
-//===- Compositions -===//
+//===- Reads at other indices -===//
+
+static int64_t fromEnd(int64_t axis, Type type) { return axis < 0 && axis >= -type.rank() ? axis + type.rank() : axis; }
+
+Tensor slice(Operand x, const Shape &starts, const Shape &limits, const std::vector<int64_t> &steps) {
+  GraphState::Call call = GraphState::call("slice", {&x, 1}, false);
+  auto from = call.sound ? call.graph->dims(starts, call.op, call.at) : std::nullopt;
+  auto to = from ? call.graph->dims(limits, call.op, call.at) : std::nullopt;
+  if (!to)
+    return call.invalid();
+  std::vector<NamedAttribute> attrs;
+  if (!from->empty())
+    attrs.push_back({"starts", Attribute::dims(*from)});
+  if (!to->empty())
+    attrs.push_back({"limits", Attribute::dims(*to)});
+  if (!steps.empty())
+    attrs.push_back({"steps", Attribute::ints(steps)});
+  return call.tensor(call.graph->make(OpKind::Slice, call.values, std::move(attrs), call.at));
+}
+
+Tensor pad(Operand x, const Shape &low, const Shape &high, Operand value) {
+  GraphState::Call call = GraphState::call("pad", {&x, 1}, false);
+  auto before = call.sound ? call.graph->dims(low, call.op, call.at) : std::nullopt;
+  auto behind = before ? call.graph->dims(high, call.op, call.at) : std::nullopt;
+  if (!behind)
+    return call.invalid();
+  return call.tensor(call.graph->make(
+      OpKind::Pad, call.values,
+      {{"low", Attribute::dims(*before)}, {"high", Attribute::dims(*behind)}, {"value", GraphState::numberOf(value)}}, call.at));
+}
+
+Tensor concat(const std::vector<Operand> &operands, int64_t axis) {
+  GraphState::Call call = GraphState::call("concat", operands, false);
+  if (!call.sound)
+    return call.invalid();
+  axis = fromEnd(axis, call.values[0]->type());
+  return call.tensor(call.graph->make(OpKind::Concat, call.values, {{"axis", Attribute(axis)}}, call.at));
+}
+
+Tensor gather(Operand table, Operand rows, int64_t axis) {
+  GraphState::Call call = GraphState::call("gather", std::vector{std::move(table), std::move(rows)}, false);
+  if (!call.sound)
+    return call.invalid();
+  axis = fromEnd(axis, call.values[0]->type());
+  return call.tensor(call.graph->make(OpKind::Gather, call.values, {{"axis", Attribute(axis)}}, call.at));
+}
+
+Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis, std::source_location at) {
+  GraphState &state = *graph.state;
+  auto sizes = state.dims(shape, "iota", at);
+  if (!sizes || !state.checkDType(dtype, "iota", at))
+    return state.tensor(nullptr);
+  Type type = state.context.tensor(dtype, std::move(*sizes));
+  axis = fromEnd(axis, type);
+  return state.tensor(state.make(OpKind::Iota, {}, {{"axis", Attribute(axis)}}, at, std::nullopt, type));
+}
+
+/// An op of one tensor and one axis.
+static Tensor alongAxis(OpKind kind, const Operand &x, int64_t axis, std::optional<DType> as = std::nullopt) {
+  GraphState::Call call = GraphState::call(opInfo(kind).name, {&x, 1}, false);
+  if (!call.sound)
+    return call.invalid();
+  axis = fromEnd(axis, call.values[0]->type());
+  return call.tensor(call.graph->make(kind, call.values, {{"axis", Attribute(axis)}}, call.at, as));
+}
+
+Tensor cumsum(Operand x, int64_t axis) { return alongAxis(OpKind::Cumsum, x, axis); }
+
+//===- Composites -===//
 
 Tensor mean(Operand x, const Axes &axes, bool keepDims) {
   GraphState::Call call = GraphState::call("mean", {&x, 1}, false);
   if (!call.sound)
     return call.invalid();
-  Type type = call.values[0]->type();
-  DType wide = computeDType(type.dtype());
-  Operand total(sum(x, axes, keepDims, wide), call.at);
-  DimExpr count = 1;
-  for (int64_t axis : GraphState::normalized(axes, type))
-    if (axis >= 0 && axis < type.rank())
-      count = count * type.shape()[size_t(axis)];
-  if (count.isConstant())
-    return convert({total / Operand(*count.constant(), call.at), call.at}, type.dtype());
-  Value *ones = call.graph->constant(call.graph->context.withDType(type, wide), 1, call.at);
-  Operand number(sum({call.tensor(ones), call.at}, axes, keepDims), call.at);
-  return convert({total / number, call.at}, type.dtype());
+  std::vector<int64_t> reduced = GraphState::normalized(axes, call.values[0]->type());
+  return keptDims(call, call.graph->make(OpKind::Mean, call.values, {{"axes", Attribute::ints(reduced)}}, call.at), reduced, keepDims);
 }
 
-Tensor softmax(Operand x, int64_t axis) {
-  GraphState::Call call = GraphState::call("softmax", {&x, 1}, false);
+Tensor softmax(Operand x, int64_t axis) { return alongAxis(OpKind::Softmax, x, axis); }
+Tensor argmax(Operand x, int64_t axis, DType as) { return alongAxis(OpKind::Argmax, x, axis, as); }
+
+static Tensor norm(OpKind kind, const std::vector<Operand> &operands, const Axes &axes, double eps) {
+  GraphState::Call call = GraphState::call(opInfo(kind).name, operands, false);
   if (!call.sound)
     return call.invalid();
-  // Broadcasts along the axis by hand, as the reduced tensor needs no axis of size 1 in between.
-  Type type = call.values[0]->type();
-  std::vector<int64_t> kept;
-  for (int64_t a = 0; a < type.rank(); ++a)
-    if (a != (axis < 0 ? axis + type.rank() : axis))
-      kept.push_back(a);
-  auto along = [&](const Tensor &reduced) { return Operand(broadcast({reduced, call.at}, type.shape(), kept), call.at); };
-  Operand e(exp({x - along(amax(x, axis)), call.at}), call.at);
-  return e / along(sum(e, axis));
+  std::vector<int64_t> rows = GraphState::normalized(axes, call.values[0]->type());
+  return call.tensor(call.graph->make(kind, call.values, {{"axes", Attribute::ints(rows)}, {"eps", Attribute(eps)}}, call.at));
 }
+
+Tensor layerNorm(const std::vector<Operand> &xScaleShift, const Axes &axes, double eps) {
+  return norm(OpKind::LayerNorm, xScaleShift, axes, eps);
+}
+Tensor rmsNorm(const std::vector<Operand> &xScale, const Axes &axes, double eps) { return norm(OpKind::RmsNorm, xScale, axes, eps); }
 
 } // namespace minic

@@ -27,15 +27,19 @@ void Operation::setOperand(unsigned i, Value *value) {
   if (slot == value)
     return;
   if (slot) {
-    // Most uses are removed soon after they were added, so search from the back.
+    // The last use takes the place of this one.
     auto &uses = slot->useList;
-    auto it = std::find(uses.rbegin(), uses.rend(), Use{this, i});
-    assert(it != uses.rend());
-    uses.erase(std::next(it).base());
+    unsigned place = usePlaces[i];
+    assert((uses[place] == Use{this, i}));
+    uses[place] = uses.back();
+    uses[place].user->usePlaces[uses[place].index] = place;
+    uses.pop_back();
   }
   slot = value;
-  if (value)
+  if (value) {
+    usePlaces[i] = unsigned(value->useList.size());
     value->useList.push_back({this, i});
+  }
 }
 
 void Operation::setOperands(std::span<Value *const> newOperands) {
@@ -43,6 +47,7 @@ void Operation::setOperands(std::span<Value *const> newOperands) {
   for (unsigned i = 0; i < operandList.size(); ++i)
     setOperand(i, nullptr);
   operandList.assign(copy.size(), nullptr);
+  usePlaces.assign(copy.size(), 0);
   for (unsigned i = 0; i < copy.size(); ++i)
     setOperand(i, copy[i]);
 }
@@ -218,30 +223,30 @@ std::vector<std::string> Function::dimNames() const {
 //===- Module -===//
 
 Function *Module::find(std::string_view name) const {
-  for (Function *function : order)
-    if (function->name == name)
-      return function;
-  return nullptr;
+  auto it = byName.find(name);
+  return it == byName.end() ? nullptr : it->second;
 }
 
 Function *Module::addFunction(FunctionKind kind, Level level, std::string name, Function *before) {
-  Function &function = functionStorage.emplace_back();
-  function.kind = kind;
-  function.level = level;
-  function.name = std::move(name);
+  Function &function = functionStorage.emplace_back(kind, level, std::move(name));
   function.owner = this;
   function.block = createBlock(&function, nullptr);
   auto where = before ? std::find(order.begin(), order.end(), before) : order.end();
   order.insert(where, &function);
+  byName.emplace(function.name, &function);
   return &function;
 }
 
-void Module::eraseFunction(Function *function) { std::erase(order, function); }
+void Module::eraseFunction(Function *function) {
+  std::erase(order, function);
+  if (find(function->name) == function)
+    byName.erase(function->name);
+}
 
-std::string Module::freshName(std::string_view base) const {
+std::string Module::freshName(std::string_view base) {
   std::string name(base);
-  for (int i = 1; find(name); ++i)
-    name = std::string(base) + "_" + std::to_string(i);
+  while (find(name))
+    name = std::string(base) + "_" + std::to_string(++suffixes[std::string(base)]);
   return name;
 }
 

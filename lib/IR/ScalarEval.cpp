@@ -1,5 +1,5 @@
 // Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and 16-bit floats are staged to
-// full blocks of the type the loop reads, so a loop knows neither. Ops with a body in Math.ir are a list of such loops.
+// full blocks of the type the loop reads, so a loop knows neither. Functions with a body in IR are a list of such loops.
 //
 // Each loop applies one primitive and stores it, so no compiler can contract two of them into an fma.
 #include "minic/IR/ScalarEval.h"
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <map>
+#include <mutex>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -32,11 +32,18 @@ template <typename T> using Unsigned = std::make_unsigned_t<T>;
 template <typename T> T wrapAdd(T a, T b) { return T(Unsigned<T>(a) + Unsigned<T>(b)); }
 template <typename T> T wrapSub(T a, T b) { return T(Unsigned<T>(a) - Unsigned<T>(b)); }
 template <typename T> T wrapMul(T a, T b) { return T(Unsigned<T>(a) * Unsigned<T>(b)); }
-/// The shift amount is taken modulo the width: a file may hold any number.
-template <typename T> T shiftLeft(T a, T b) {
-  return T(Unsigned<T>(a) << (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits));
+/// Whether a shift by `amount` leaves any bit: it is taken as unsigned.
+template <typename T> bool isInside(T amount) {
+  return Unsigned<T>(amount) < Unsigned<T>(std::numeric_limits<Unsigned<T>>::digits);
 }
-template <typename T> T shiftRight(T a, T b) { return T(a >> (Unsigned<T>(b) % std::numeric_limits<Unsigned<T>>::digits)); }
+template <typename T> T shiftLeft(T a, T b) { return isInside(b) ? T(Unsigned<T>(a) << b) : T(0); }
+template <typename T> T shiftRight(T a, T b) { return T(a >> (isInside(b) ? b : std::numeric_limits<T>::digits)); }
+template <typename T> T shiftRightUnsigned(T a, T b) { return isInside(b) ? T(Unsigned<T>(a) >> b) : T(0); }
+
+template <typename T> T signOf(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }
+
+template <typename T> T signedDiv(T a, T b) { return b == 0 ? T(-1) : b == -1 ? wrapSub(T(0), a) : T(a / b); }
+template <typename T> T signedRem(T a, T b) { return b == 0 ? a : b == -1 ? T(0) : T(a % b); }
 
 template <typename T> T ieeeMaximum(T a, T b) {
   if (a == b)
@@ -89,10 +96,14 @@ template <typename T> void store(std::byte *data, int64_t lane, T value) {
   std::memcpy(data + size_t(lane) * sizeof(T), &value, sizeof(T));
 }
 
-/// Lanes of type M in memory are computed in T.
+/// Lanes of type M in memory are computed in T. An i1 (a byte, seen as i32) is the last bit.
 template <typename Form, typename T, typename M> void applyForm(const std::byte *const *in, std::byte *out, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    store<M>(out, i, M(Form::apply(T(load<M>(in[0], i)), T(load<M>(in[1], i)), T(load<M>(in[2], i)))));
+  for (int64_t i = 0; i < count; ++i) {
+    T result = Form::apply(T(load<M>(in[0], i)), T(load<M>(in[1], i)), T(load<M>(in[2], i)));
+    if constexpr (std::is_same_v<M, uint8_t>)
+      result &= 1;
+    store<M>(out, i, M(result));
+  }
 }
 
 template <typename Relation, typename M> void applyCompare(const std::byte *const *in, std::byte *out, int64_t count) {
@@ -284,7 +295,7 @@ Loop findLoop(OpKind kind, std::string_view predicate, DType from, DType to) {
   }
 }
 
-//===- Bodies of Math.ir -===//
+//===- Functions with a body in IR -===//
 
 constexpr int64_t blockLanes = 128;
 constexpr size_t blockBytes = size_t(blockLanes) * 8;
@@ -295,22 +306,24 @@ void fillBlock(std::byte *block, const std::byte *element, size_t bytes, int64_t
     std::memcpy(block + size_t(i) * bytes, element, bytes);
 }
 
-/// A body as loops over blocks. Slot 0 is the parameter, then come the constants, then the results of the steps, the last of which
-/// is returned.
+/// A body as loops over blocks. The first slots are the parameters, then come the constants, then the results of the steps, the
+/// last of which is returned.
 struct MathProgram {
   struct Step {
     Loop loop;
     std::array<size_t, maxOperands> in;
   };
+  size_t numParams = 0;
   std::vector<BlockOfLanes> constants;
   std::vector<Step> steps;
 
-  void run(const std::byte *in, std::byte *out, int64_t count) const {
+  void run(const std::byte *const *in, std::byte *out, int64_t count) const {
     thread_local std::vector<BlockOfLanes> scratch;
     if (scratch.size() < steps.size())
       scratch.resize(steps.size());
+    size_t firstStep = numParams + constants.size();
     auto slot = [&](size_t i) {
-      return i == 0 ? in : i <= constants.size() ? constants[i - 1].data() : scratch[i - 1 - constants.size()].data();
+      return i < numParams ? in[i] : i < firstStep ? constants[i - numParams].data() : scratch[i - firstStep].data();
     };
     for (size_t s = 0; s < steps.size(); ++s) {
       const std::byte *operands[maxOperands] = {slot(steps[s].in[0]), slot(steps[s].in[1]), slot(steps[s].in[2])};
@@ -321,15 +334,18 @@ struct MathProgram {
 
 MathProgram compileBody(const Function &body) {
   MathProgram program;
-  std::unordered_map<const Value *, size_t> slots = {{body.params()[0], 0}};
+  std::unordered_map<const Value *, size_t> slots;
+  for (const Value *param : body.params())
+    slots[param] = program.numParams++;
   for (const Operation &op : body.body())
     if (op.is(OpKind::Constant)) {
       DType dtype = op.result()->type().dtype();
       Scalar element = Scalar::of(*op.attr("value"), dtype);
+      slots[op.result()] = program.numParams + program.constants.size();
       fillBlock(program.constants.emplace_back().data(), reinterpret_cast<const std::byte *>(&element.bits),
                 size_t(dtypeBytes(dtype)), blockLanes);
-      slots[op.result()] = program.constants.size();
     }
+  size_t firstStep = program.numParams + program.constants.size();
   for (const Operation &op : body.body()) {
     if (op.is(OpKind::Constant) || op.info().terminator)
       continue;
@@ -339,25 +355,23 @@ MathProgram compileBody(const Function &body) {
     assert(step.loop && "a primitive without a host form");
     for (unsigned i = 0; i < op.numOperands(); ++i)
       step.in[i] = slots.at(op.operand(i));
+    slots[op.result()] = firstStep + program.steps.size();
     program.steps.push_back(step);
-    slots[op.result()] = program.constants.size() + program.steps.size();
   }
-  assert(slots.at(body.terminator()->operand(0)) == program.constants.size() + program.steps.size() &&
-         "the last operation is returned");
+  assert(slots.at(body.terminator()->operand(0)) + 1 == firstStep + program.steps.size() && "the last operation is returned");
   return program;
 }
 
-/// Compiled once per process, and only read after that.
+/// Compiled at its first use in the process, and only read after that.
 const MathProgram &mathProgram(OpKind kind, DType dtype) {
-  static const auto programs = [] {
-    std::map<std::pair<OpKind, DType>, MathProgram> all;
-    for (const OpInfo &row : allOps())
-      if (row.expands)
-        for (DType t : {DType::F32, DType::F64})
-          all.emplace(std::pair(row.kind, t), compileBody(mathBody(row.kind, t)));
-    return all;
-  }();
-  return programs.at({kind, dtype});
+  struct Entry {
+    std::once_flag once;
+    MathProgram program;
+  };
+  static std::vector<Entry> entries(2 * allOps().size());
+  Entry &entry = entries[2 * size_t(kind) + (dtype == DType::F64)];
+  std::call_once(entry.once, [&] { entry.program = compileBody(mathBody(kind, dtype)); });
+  return entry.program;
 }
 
 //===- Staging -===//
@@ -433,7 +447,7 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
       in[j] = in[0];
     std::byte *to = out + size_t(begin) * resultBytes;
     if (program)
-      program->run(in[0], narrows ? stagedResult : to, lanes);
+      program->run(in, narrows ? stagedResult : to, lanes);
     else
       loop(in, narrows ? stagedResult : to, lanes);
     if (narrows)

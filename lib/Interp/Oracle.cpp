@@ -1,5 +1,6 @@
 #include "minic/Interp/Oracle.h"
 
+#include "OracleComposite.h"
 #include "OracleMath.h"
 #include "Prepare.h"
 #include "minic/IR/Combiner.h"
@@ -52,6 +53,7 @@ private:
   bool convertTo(DType dtype, const Operation &op, LaneArray &array);
   bool matmul(const Operation &op);
   bool cumsum(const Operation &op);
+  bool composite(const Operation &op);
   bool fusion(const Operation &op);
   void set(const Value *value, LaneArray lanes) { values[value] = {std::move(lanes), value->uses().size()}; }
 
@@ -483,28 +485,35 @@ bool Evaluator::matmul(const Operation &op) {
   lhs = lhs.expanded(lhsCount), rhs = rhs.expanded(rhsCount);
   if (!lhs.data || !rhs.data)
     return fail(&op, ErrorCode::OutOfMemory, "no memory for a matmul");
-  size_t rank = lhsShape.size();
-  int64_t m = lhsShape[rank - 2], k = lhsShape[rank - 1], n = rhsShape[rank - 1];
-  if (rhsShape[rank - 2] != k)
-    return fail(&op, ErrorCode::ContractedMismatch,
-                "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rhsShape[rank - 2]));
+  int64_t m = lhsShape[lhsShape.size() - 2], k = lhsShape.back(), n = rhsShape.back(), rows = rhsShape[rhsShape.size() - 2];
+  if (rows != k)
+    return fail(&op, ErrorCode::ContractedMismatch, "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rows));
   if (!make(&op, lhs.dtype, count, out))
     return false;
   std::memset(out.data.get(), 0, size_t(count * dtypeBytes(out.dtype)));
+  // Where the matrix of each operand for a batch lies: axes of size 1 and missing ones repeat.
   int64_t batches = count ? count / (m * n) : 0;
-  for (int64_t batch = 0; batch < batches; ++batch) {
-    auto at = [&]<typename T>(const LaneArray &array, int64_t size) {
-      return reinterpret_cast<T *>(array.data.get()) + batch * size;
-    };
-    if (lhs.dtype == DType::F64)
-      multiply(at.operator()<double>(out, m * n), at.operator()<double>(lhs, m * k), at.operator()<double>(rhs, k * n), m, k, n);
-    else if (lhs.dtype == DType::I64)
-      multiply(at.operator()<uint64_t>(out, m * n), at.operator()<uint64_t>(lhs, m * k), at.operator()<uint64_t>(rhs, k * n), m, k,
-               n);
-    else
-      multiply(at.operator()<uint32_t>(out, m * n), at.operator()<uint32_t>(lhs, m * k), at.operator()<uint32_t>(rhs, k * n), m, k,
-               n);
-  }
+  std::vector<int64_t> lhsStarts, rhsStarts, batch(shape.begin(), shape.end() - 2);
+  auto starts = [&](const std::vector<int64_t> &from, std::vector<int64_t> &to) {
+    std::vector<int64_t> all = rowMajorStrides(from), strides(batch.size(), 0);
+    for (size_t a = 0, missing = batch.size() + 2 - from.size(); a + 2 < from.size(); ++a)
+      strides[missing + a] = from[a] == 1 ? 0 : all[a];
+    forEachOffset(batch, strides, [&](int64_t offset) { to.push_back(offset); });
+  };
+  starts(lhsShape, lhsStarts);
+  starts(rhsShape, rhsStarts);
+  auto multiplyAs = [&]<typename T>(T) {
+    T *to = reinterpret_cast<T *>(out.data.get());
+    const T *left = reinterpret_cast<const T *>(lhs.data.get()), *right = reinterpret_cast<const T *>(rhs.data.get());
+    for (int64_t b = 0; b < batches; ++b)
+      multiply(to + b * m * n, left + lhsStarts[size_t(b)], right + rhsStarts[size_t(b)], m, k, n);
+  };
+  if (lhs.dtype == DType::F64)
+    multiplyAs(double());
+  else if (lhs.dtype == DType::I64)
+    multiplyAs(uint64_t());
+  else
+    multiplyAs(uint32_t());
   if (!convertTo(op.result()->type().dtype(), op, out))
     return false;
   set(op.result(), std::move(out));
@@ -539,6 +548,26 @@ bool Evaluator::cumsum(const Operation &op) {
   if (!convertTo(dtype, op, out))
     return false;
   set(op.result(), std::move(out));
+  return true;
+}
+
+bool Evaluator::composite(const Operation &op) {
+  std::vector<int64_t> shape, resultShape;
+  int64_t count, resultCount;
+  std::vector<LaneArray> operands;
+  for (unsigned i = op.numOperands(); i-- > 0;) { // The shape of operand 0 stays.
+    if (!shapeOf(op.operand(i)->type(), &op, shape, count))
+      return false;
+    operands.insert(operands.begin(), values.at(op.operand(i)).lanes.expanded(count));
+    if (!operands.front().data)
+      return fail(&op, ErrorCode::OutOfMemory, "no memory for the operands of a composite");
+  }
+  LaneArray result;
+  if (!shapeOf(op.result()->type(), &op, resultShape, resultCount) ||
+      !make(&op, oracleDType(op.result()->type().dtype()), resultCount, result))
+    return false;
+  evalComposite(op, shape, operands, result.data.get());
+  set(op.result(), std::move(result));
   return true;
 }
 
@@ -580,6 +609,12 @@ bool Evaluator::runOp(const Operation &op) {
   case OpKind::Gather:
   case OpKind::Iota:
     return indexed(op);
+  case OpKind::Softmax:
+  case OpKind::LayerNorm:
+  case OpKind::RmsNorm:
+  case OpKind::Mean:
+  case OpKind::Argmax:
+    return composite(op);
   case OpKind::Cumsum:
     return cumsum(op);
   case OpKind::Fusion:

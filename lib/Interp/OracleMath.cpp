@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
+#include <type_traits>
 
 namespace minic::interp {
 
@@ -30,6 +32,10 @@ double minimum(double a, double b) {
     return std::signbit(a) ? a : b;
   return a < b ? a : b;
 }
+
+double sigmoid(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+/// x p, where p falls to 0 faster than x grows.
+double timesProbability(double x, double p) { return p == 0 ? -0.0 : x * p; }
 
 bool compareF64(std::string_view predicate, double a, double b) {
   if (predicate == "eq")
@@ -89,10 +95,15 @@ bool convertF64(DType from, DType to, const Lanes &operand, std::byte *out, int6
 
 /// False if the op is not written here.
 bool arithmetic(OpKind kind, std::span<const Lanes> operands, double *out, int64_t count) {
-  Reader<double> a(operands[0]), b(operands[operands.size() > 1 ? 1 : 0]);
+  Reader<double> a(operands[0]), b(operands[operands.size() > 1 ? 1 : 0]), c(operands.back());
   auto fill = [&](auto fn) {
     for (int64_t i = 0; i < count; ++i)
-      out[i] = fn(a[i], b[i]);
+      if constexpr (std::is_invocable_v<decltype(fn), double>)
+        out[i] = fn(a[i]);
+      else if constexpr (std::is_invocable_v<decltype(fn), double, double>)
+        out[i] = fn(a[i], b[i]);
+      else
+        out[i] = fn(a[i], b[i], c[i]);
     return true;
   };
   switch (kind) {
@@ -109,17 +120,56 @@ bool arithmetic(OpKind kind, std::span<const Lanes> operands, double *out, int64
   case OpKind::Min:
     return fill(minimum);
   case OpKind::Neg:
-    return fill([](double x, double) { return -x; });
+    return fill([](double x) { return -x; });
+  case OpKind::Abs:
+    return fill([](double x) { return std::copysign(x, 1.0); });
+  case OpKind::Sign:
+    return fill([](double x) { return x == 0 || std::isnan(x) ? x : std::copysign(1.0, x); });
+  case OpKind::Floor:
+    return fill([](double x) { return std::floor(x); });
+  case OpKind::Ceil:
+    return fill([](double x) { return std::ceil(x); });
+  case OpKind::Round:
+    return fill([](double x) { return std::isinf(x) ? x : std::copysign(x - std::remainder(x, 1.0), x); });
+  case OpKind::Clamp:
+    return fill([](double x, double low, double high) { return minimum(maximum(x, low), high); });
   case OpKind::Sqrt:
-    return fill([](double x, double) { return std::sqrt(x); });
+    return fill([](double x) { return std::sqrt(x); });
   case OpKind::Relu:
-    return fill([](double x, double) { return maximum(x, 0.0); });
+    return fill([](double x) { return maximum(x, 0.0); });
   case OpKind::Exp:
-    return fill([](double x, double) { return std::exp(x); });
+    return fill([](double x) { return std::exp(x); });
   case OpKind::Log:
-    return fill([](double x, double) { return std::log(x); });
+    return fill([](double x) { return std::log(x); });
+  case OpKind::Exp2:
+    return fill([](double x) { return std::exp2(x); });
+  case OpKind::Expm1:
+    return fill([](double x) { return std::expm1(x); });
+  case OpKind::Log2:
+    return fill([](double x) { return std::log2(x); });
+  case OpKind::Log1p:
+    return fill([](double x) { return std::log1p(x); });
+  case OpKind::Tanh:
+    return fill([](double x) { return std::tanh(x); });
+  case OpKind::Sigmoid:
+    return fill(sigmoid);
+  case OpKind::Silu:
+    return fill([](double x) { return timesProbability(x, sigmoid(x)); });
+  case OpKind::Erf:
+    return fill([](double x) { return std::erf(x); });
+  case OpKind::Gelu:
+    return fill([](double x) { return timesProbability(x, std::erfc(-x / std::numbers::sqrt2) / 2); });
+  case OpKind::GeluTanh:
+    return fill(
+        [](double x) { return timesProbability(x, sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); });
+  case OpKind::Sin:
+    return fill([](double x) { return std::sin(x); });
+  case OpKind::Cos:
+    return fill([](double x) { return std::cos(x); });
+  case OpKind::Pow:
+    return fill([](double x, double y) { return std::pow(x, y); });
   case OpKind::Rsqrt:
-    return fill([](double x, double) { return 1.0 / std::sqrt(x); });
+    return fill([](double x) { return 1.0 / std::sqrt(x); });
   default:
     return false;
   }

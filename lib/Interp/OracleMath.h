@@ -7,7 +7,7 @@ namespace minic::interp {
 
 /// Like evalElementwise, but floats are f64 whatever type the graph gives them: `from` is the graph's element type of the first
 /// operand, `to` the result's, and float lanes are f64 in memory. These are written here once more, with the C++ library's
-/// functions, so that an error in the op table's forms or in Math.ir shows. An op that is not written here goes by the table.
+/// functions, so that an error in the op table's forms or in lib/IR/Math shows. An op that is not written here goes by the table.
 void evalInF64(OpKind kind, std::string_view predicate, DType from, DType to, std::span<const Lanes> operands, std::byte *out,
                int64_t count);
 

@@ -22,6 +22,8 @@ static Diagnostic passFailure(const Pass &pass, const Diagnostics &findings) {
 Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassContext &context, const PassManagerOptions &options,
                          std::string *failedInput) {
   using Clock = std::chrono::steady_clock;
+  auto since = [](Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); };
+  double verifying = 0;
   for (const PassStep &step : steps) {
     const Pass &pass = *step.pass;
     std::vector<Function *> functions;
@@ -46,11 +48,13 @@ Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassCo
         function->level = *pass.to;
     }
     if (options.timings)
-      options.timings->push_back({std::string(pass.name), std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+      options.timings->push_back({std::string(pass.name), since(start)});
     if (options.afterPass)
       options.afterPass(pass, module);
     if (options.verifyEach) {
+      start = Clock::now();
       Diagnostics findings = verify(module, options.hooks);
+      verifying += since(start);
       if (hasErrors(findings)) {
         if (failedInput)
           *failedInput = std::move(before);
@@ -58,6 +62,8 @@ Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassCo
       }
     }
   }
+  if (options.timings && options.verifyEach)
+    options.timings->push_back({"(verify after each pass)", verifying});
   return {};
 }
 

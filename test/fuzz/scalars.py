@@ -16,11 +16,22 @@ def minimum(a, b):
     return np.where((a == 0) & (b == 0) if a.dtype.kind == "f" else False, -(-a + -b), np.minimum(a, b))
 
 
+def divide(a, b):
+    """Integers towards zero; by 0 it is -1, all bits set, and the least by -1 is itself."""
+    safe = np.where(b == 0, 1, b).astype(b.dtype)
+    quotient = a // safe
+    quotient = quotient + ((quotient * safe != a) & ((a < 0) != (safe < 0))).astype(a.dtype)
+    return np.where(b == 0, np.array(-1).astype(a.dtype), np.where(safe == np.array(-1).astype(a.dtype), -a, quotient) if a.dtype.kind == "i" else quotient)
+
+
 EXACT = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
+    "div": lambda a, b: a / b if a.dtype.kind == "f" else divide(a, b),
+    "rem": lambda a, b: np.where(b == 0, a, a - divide(a, np.where(b == 0, 1, b).astype(b.dtype)) * b),
+    "abs": np.abs,
+    "not": lambda a: ~a,
     "neg": lambda a: -a,
     "max": maximum,
     "min": minimum,

@@ -187,7 +187,7 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
 void addPassFlags(CLI::App &command, PassFlags &flags) {
   addListFlag(command, "--print-before", flags.printBefore, "print the module before a pass, or before `all`, on stderr");
   addListFlag(command, "--print-after", flags.printAfter, "print the module after a pass, or after `all`, on stderr");
-  command.add_flag("--time-passes", flags.time, "print the time of each pass on stderr");
+  command.add_flag("--time-passes", flags.time, "print the time of each pass, of reading and of code generation on stderr");
 }
 
 static std::optional<Diagnostic> checkPassNames(std::string_view flag, const std::vector<std::string> &names) {
@@ -232,7 +232,7 @@ void printTimings(const std::vector<PassTiming> &timings) {
     std::fprintf(stderr, "%9.3f ms  %s\n", timing.milliseconds, timing.name.c_str());
     total += timing.milliseconds;
   }
-  std::fprintf(stderr, "%9.3f ms  all passes\n", total);
+  std::fprintf(stderr, "%9.3f ms  total\n", total);
 }
 
 //===- Modules -===//

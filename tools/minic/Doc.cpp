@@ -100,7 +100,7 @@ std::string opPage() {
     if (op.elementwise)
       out += "- Element-wise" + std::string(op.commutative ? ", commutative" : "") + "\n";
     if (op.expands)
-      out += "- Written in `Math.ir` over primitive operations\n";
+      out += "- Written in `lib/IR/Math/*.ir` over primitive operations\n";
     if (!op.source.empty())
       out += "- Source: " + std::string(op.source) + "\n";
   }

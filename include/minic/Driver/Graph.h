@@ -124,6 +124,7 @@ public:
   void addOrigins(Diagnostics &findings) const;
 
 private:
+  friend Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis, std::source_location at);
   std::shared_ptr<GraphState> state;
 };
 
@@ -141,6 +142,11 @@ inline Tensor operator-(Operand x) { return elementwise(OpKind::Neg, {x}); }
 inline Tensor operator&(Operand a, Operand b) { return elementwise(OpKind::And, {a, b}); }
 inline Tensor operator|(Operand a, Operand b) { return elementwise(OpKind::Or, {a, b}); }
 inline Tensor operator^(Operand a, Operand b) { return elementwise(OpKind::Xor, {a, b}); }
+inline Tensor operator~(Operand x) { return elementwise(OpKind::Not, {x}); }
+inline Tensor operator%(Operand a, Operand b) { return elementwise(OpKind::Rem, {a, b}); }
+inline Tensor operator<<(Operand x, Operand amount) { return elementwise(OpKind::Shl, {x, amount}); }
+/// Arithmetic; `elementwise(OpKind::ShrU, {x, amount})` is the logical one.
+inline Tensor operator>>(Operand x, Operand amount) { return elementwise(OpKind::ShrS, {x, amount}); }
 inline Tensor operator==(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "eq"); }
 inline Tensor operator!=(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "ne"); }
 inline Tensor operator<(Operand a, Operand b) { return elementwise(OpKind::Compare, {a, b}, "lt"); }
@@ -151,10 +157,31 @@ inline Tensor max(Operand a, Operand b) { return elementwise(OpKind::Max, {a, b}
 inline Tensor min(Operand a, Operand b) { return elementwise(OpKind::Min, {a, b}); }
 inline Tensor select(Operand condition, Operand a, Operand b) { return elementwise(OpKind::Select, {condition, a, b}); }
 inline Tensor relu(Operand x) { return elementwise(OpKind::Relu, {x}); }
+inline Tensor abs(Operand x) { return elementwise(OpKind::Abs, {x}); }
+inline Tensor sign(Operand x) { return elementwise(OpKind::Sign, {x}); }
+inline Tensor floor(Operand x) { return elementwise(OpKind::Floor, {x}); }
+inline Tensor ceil(Operand x) { return elementwise(OpKind::Ceil, {x}); }
+/// Ties to even.
+inline Tensor round(Operand x) { return elementwise(OpKind::Round, {x}); }
+inline Tensor clamp(Operand x, Operand low, Operand high) { return elementwise(OpKind::Clamp, {x, low, high}); }
 inline Tensor sqrt(Operand x) { return elementwise(OpKind::Sqrt, {x}); }
 inline Tensor rsqrt(Operand x) { return elementwise(OpKind::Rsqrt, {x}); }
 inline Tensor exp(Operand x) { return elementwise(OpKind::Exp, {x}); }
 inline Tensor log(Operand x) { return elementwise(OpKind::Log, {x}); }
+inline Tensor exp2(Operand x) { return elementwise(OpKind::Exp2, {x}); }
+inline Tensor log2(Operand x) { return elementwise(OpKind::Log2, {x}); }
+inline Tensor expm1(Operand x) { return elementwise(OpKind::Expm1, {x}); }
+inline Tensor log1p(Operand x) { return elementwise(OpKind::Log1p, {x}); }
+inline Tensor pow(Operand x, Operand y) { return elementwise(OpKind::Pow, {x, y}); }
+inline Tensor sin(Operand x) { return elementwise(OpKind::Sin, {x}); }
+inline Tensor cos(Operand x) { return elementwise(OpKind::Cos, {x}); }
+inline Tensor erf(Operand x) { return elementwise(OpKind::Erf, {x}); }
+inline Tensor tanh(Operand x) { return elementwise(OpKind::Tanh, {x}); }
+inline Tensor sigmoid(Operand x) { return elementwise(OpKind::Sigmoid, {x}); }
+inline Tensor silu(Operand x) { return elementwise(OpKind::Silu, {x}); }
+/// The form with erf, and the one with tanh.
+inline Tensor gelu(Operand x) { return elementwise(OpKind::Gelu, {x}); }
+inline Tensor geluTanh(Operand x) { return elementwise(OpKind::GeluTanh, {x}); }
 /// x itself where it has the element type already.
 Tensor convert(Operand x, DType to);
 
@@ -168,6 +195,20 @@ Tensor transpose(Operand x, std::optional<std::vector<int64_t>> perm = std::null
 /// Product over the last two axes; leading ones are batch axes, which broadcast. 16-bit floats may give f32 (`as`).
 Tensor matmul(Operand a, Operand b, std::optional<DType> as = std::nullopt);
 
+/// The part of each axis from `starts` up to `limits`, every `steps`-th element; empty lists mean all of it.
+Tensor slice(Operand x, const Shape &starts, const Shape &limits = {}, const std::vector<int64_t> &steps = {});
+/// x with `low` elements before and `high` behind along each axis, all of them `value`.
+Tensor pad(Operand x, const Shape &low, const Shape &high, Operand value);
+/// The operands one after the other along an axis.
+Tensor concat(const std::vector<Operand> &operands, int64_t axis);
+/// Rows of a table: `axis` of it becomes the axes of `rows`, integers that are clamped to it.
+Tensor gather(Operand table, Operand rows, int64_t axis = 0);
+/// Each element is its index along `axis`, as i32 or i64.
+Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis = 0,
+            std::source_location at = std::source_location::current());
+/// Running sums.
+Tensor cumsum(Operand x, int64_t axis = -1);
+
 /// The axes vanish, or stay with size 1. 16-bit floats may give f32 (`as`).
 Tensor sum(Operand x, const Axes &axes, bool keepDims = false, std::optional<DType> as = std::nullopt);
 Tensor amax(Operand x, const Axes &axes, bool keepDims = false);
@@ -180,9 +221,15 @@ std::vector<Tensor> reduce(const std::vector<Operand> &operands, const Axes &axe
 
 //===- Compositions -===//
 
-/// The sum over the number of elements, counted in the graph where a size has a name. 16-bit floats are summed in f32.
+/// The sum over the number of elements. 16-bit floats are summed in f32.
 Tensor mean(Operand x, const Axes &axes, bool keepDims = false);
 /// exp(x - max) over its sum.
 Tensor softmax(Operand x, int64_t axis = -1);
+/// (x - mean) * rsqrt(variance + eps), times a scale and plus a shift where they are given (of the sizes of the axes).
+Tensor layerNorm(const std::vector<Operand> &xScaleShift, const Axes &axes, double eps = 1e-5);
+/// x * rsqrt(mean of the squares + eps), times a scale where it is given.
+Tensor rmsNorm(const std::vector<Operand> &xScale, const Axes &axes, double eps = 1e-5);
+/// The index of the largest element along the axis, as i64 or i32.
+Tensor argmax(Operand x, int64_t axis = -1, DType as = DType::I64);
 
 } // namespace minic

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace minic {
@@ -44,6 +45,7 @@ public:
   /// Null for a result.
   Block *argumentOf() const { return block; }
   unsigned index() const { return position; }
+  /// In an order that says nothing, but is the same in every process.
   const std::vector<Use> &uses() const { return useList; }
   bool hasUses() const { return !useList.empty(); }
   void replaceAllUsesWith(Value *other);
@@ -122,6 +124,7 @@ private:
   Block *parentBlock = nullptr;
   Operation *prevOp = nullptr, *nextOp = nullptr;
   std::vector<Value *> operandList, resultList;
+  std::vector<unsigned> usePlaces; ///< Of each operand slot: its place in the use list of the value.
   std::vector<NamedAttribute> attributes;
   std::vector<Block *> regionList;
   SourceLoc location;
@@ -180,9 +183,10 @@ std::optional<Level> parseLevel(std::string_view name);
 /// A graph, kernel or plan. `resultNames` name the outputs of graphs and plans, `resultTypes` their types; a kernel has none.
 class Function {
 public:
+  Function(FunctionKind kind, Level level, std::string name) : kind(kind), level(level), name(std::move(name)) {}
   FunctionKind kind;
   Level level;
-  std::string name;
+  const std::string name;
   SourceLoc loc;
   std::vector<std::string> resultNames;
   std::vector<Type> resultTypes;
@@ -224,7 +228,7 @@ public:
   Function *addFunction(FunctionKind kind, Level level, std::string name, Function *before = nullptr);
   void eraseFunction(Function *function);
   /// `base`, or `base_1`, `base_2` ... if a function has that name.
-  std::string freshName(std::string_view base) const;
+  std::string freshName(std::string_view base);
 
   /// An unlinked operation with its operands, result types and no regions.
   Operation *create(OpKind kind, std::span<Value *const> operands, std::span<const Type> resultTypes,
@@ -241,6 +245,8 @@ private:
   std::deque<Block> blocks;
   std::deque<Function> functionStorage;
   std::vector<Function *> order;
+  std::unordered_map<std::string_view, Function *> byName; ///< The first of a name: a second is an error of the verifier.
+  std::unordered_map<std::string, unsigned> suffixes;      ///< The last one that `freshName` tried for a base.
 };
 
 /// Calls `fn(Operation &)` for every operation in `block`, nested ones after the one that holds them. `fn` must not erase others.

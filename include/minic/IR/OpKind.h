@@ -121,7 +121,7 @@ struct OpInfo {
   PaddingRule padding = PaddingRule::Unknown;
   bool terminator = false;
   bool commutative = false;
-  bool expands = false; ///< Has a body in Math.ir instead of a host and an LLVM form.
+  bool expands = false; ///< Has a body in lib/IR/Math instead of a host and an LLVM form.
   /// Checks what the columns cannot say; reports through the reporter.
   void (*verify)(Operation &, VerifyReporter &) = nullptr;
   std::string_view source = {}; ///< Where the semantics come from.

@@ -19,7 +19,8 @@ struct TargetInfo {
   int64_t maxSharedBytesPerCta; ///< With opt-in (CUDA Programming Guide, "Technical Specifications per Compute Capability").
   int maxThreadsPerCta;
   int registersPerMultiprocessor;
-  int maxParameterBytes; ///< Kernel parameters at `minPtx`: 4352 before PTX 8.1, 32764 since.
+  int maxRegistersPerThread; ///< An instruction names them in 8 bits.
+  int maxParameterBytes;     ///< Kernel parameters at `minPtx`, which is the version emitted: 4096 before PTX 8.1, 32764 since.
 };
 
 /// All targets, oldest first.

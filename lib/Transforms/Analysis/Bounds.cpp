@@ -18,7 +18,8 @@ struct ScaledCounter {
   DimExpr bound;
 };
 
-static std::optional<ScaledCounter> asScaledCounter(const Value *value) {
+/// `depth` bounds the walk through products.
+static std::optional<ScaledCounter> asScaledCounter(const Value *value, int depth = 16) {
   Operation *op = value->definition();
   if (!op) {
     // A loop counter from 0: step * trip, with trip in [0, ceildiv(hi, step)).
@@ -39,10 +40,10 @@ static std::optional<ScaledCounter> asScaledCounter(const Value *value) {
   }
   if (op->is(OpKind::ProgramId))
     return ScaledCounter{1, op->dimsAttr("grid")[value->index()]};
-  if (op->is(OpKind::Mul)) {
+  if (op->is(OpKind::Mul) && depth > 0) {
     for (unsigned side : {0u, 1u}) {
       auto factor = constantIndex(op->operand(side));
-      auto counter = factor && *factor > 0 ? asScaledCounter(op->operand(1 - side)) : std::nullopt;
+      auto counter = factor && *factor > 0 ? asScaledCounter(op->operand(1 - side), depth - 1) : std::nullopt;
       if (!counter)
         continue;
       if (__builtin_mul_overflow(counter->factor, *factor, &counter->factor))

@@ -19,7 +19,7 @@ bool readsFromMemory(const Operation &op, unsigned operand) {
 bool isExpensive(const Operation &op) {
   const OpInfo &info = op.info();
   return info.expands || info.axes == AxisRule::Reduce || info.axes == AxisRule::Contract || info.axes == AxisRule::Scan ||
-         op.is(OpKind::Div) || op.is(OpKind::Sqrt);
+         op.is(OpKind::Div) || op.is(OpKind::Rem) || op.is(OpKind::Sqrt);
 }
 
 namespace {
@@ -201,6 +201,11 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   // Nothing forces two readers of one tensor, or two reductions of equal extents, into the same loops; but that is where they share
   // what they read, so they run together unless it would break the rule above (x times its own transpose).
   auto tryJoin = [&](const AxisList &a, const AxisList &b) {
+    bool joined = true;
+    for (size_t i = 0; i < a.size(); ++i)
+      joined &= classes.find(a[i]) == classes.find(b[i]);
+    if (joined)
+      return;
     AxisClasses before = classes;
     for (size_t i = 0; i < a.size(); ++i)
       classes.join(a[i], b[i]);
@@ -289,11 +294,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   return space;
 }
 
-bool IterationSpace::isInner(const Value *result) const {
-  for (int axis : axesOf(result))
-    if (loops[size_t(axis)].reduced)
-      return true;
-  return false;
+bool IterationSpace::isReduced(const std::vector<int> &axes) const {
+  return std::any_of(axes.begin(), axes.end(), [&](int axis) { return loops[size_t(axis)].reduced; });
 }
 
 } // namespace minic

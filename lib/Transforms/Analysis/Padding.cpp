@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <unordered_map>
 
 namespace minic {
 namespace {
@@ -17,28 +19,35 @@ bool contains(const std::vector<int64_t> &list, int64_t value) { return std::fin
 
 /// True if `a` and `b` are the same function of the position along the reduced axes: equal up to which trip of a sweep they stand
 /// in.
-bool congruent(const Value *a, const Value *b, int depth) {
-  if (a == b)
-    return true;
-  const Operation *x = a->definition(), *y = b->definition();
-  if (!x || !y || depth == 0 || x->kind() != y->kind() || x->numOperands() != y->numOperands() || a->type() != b->type() ||
-      x->numRegions())
-    return false;
-  for (const NamedAttribute &attribute : x->attrs()) {
-    const Attribute *other = y->attr(attribute.name);
-    if (!other || !(*other == attribute.value))
+bool congruent(const Value *a, const Value *b) {
+  std::set<std::pair<const Value *, const Value *>> seen; // All pairs must hold, so each is looked at once.
+  std::vector<std::pair<const Value *, const Value *>> stack = {{a, b}};
+  while (!stack.empty()) {
+    auto [p, q] = stack.back();
+    stack.pop_back();
+    if (p == q || !seen.insert({p, q}).second)
+      continue;
+    const Operation *x = p->definition(), *y = q->definition();
+    if (!x || !y || x->kind() != y->kind() || x->numOperands() != y->numOperands() || p->type() != q->type() || x->numRegions())
       return false;
-  }
-  for (unsigned i = 0; i < x->numOperands(); ++i) {
-    const Value *p = x->operand(i), *q = y->operand(i);
-    // Counters of two sweeps over the same axis visit the same positions.
-    bool counters = p->argumentOf() && q->argumentOf() && p->type().isIndex() && q->type().isIndex() &&
-                    p->argumentOf()->parentOp() && q->argumentOf()->parentOp() &&
-                    p->argumentOf()->parentOp()->operand(1) == q->argumentOf()->parentOp()->operand(1);
-    if (!counters && !congruent(p, q, depth - 1))
+    if (!x->info().elementwise && !x->is(OpKind::Load) && !x->is(OpKind::Broadcast) && !x->is(OpKind::Constant))
       return false;
+    for (const NamedAttribute &attribute : x->attrs()) {
+      const Attribute *other = y->attr(attribute.name);
+      if (!other || !(*other == attribute.value))
+        return false;
+    }
+    for (unsigned i = 0; i < x->numOperands(); ++i) {
+      const Value *v = x->operand(i), *w = y->operand(i);
+      // Counters of two sweeps over the same axis visit the same positions.
+      bool counters = v->argumentOf() && w->argumentOf() && v->type().isIndex() && w->type().isIndex() &&
+                      v->argumentOf()->parentOp() && w->argumentOf()->parentOp() &&
+                      v->argumentOf()->parentOp()->operand(1) == w->argumentOf()->parentOp()->operand(1);
+      if (!counters)
+        stack.push_back({v, w});
+    }
   }
-  return x->info().elementwise || x->is(OpKind::Load) || x->is(OpKind::Broadcast) || x->is(OpKind::Constant);
+  return true;
 }
 
 bool isMaxAlong(const Operation &reduce, int64_t axis) {
@@ -55,7 +64,7 @@ bool isMaximumOver(const Value *m, const Value *x, int64_t axis, int depth) {
   if (op->is(OpKind::Broadcast))
     return isMaximumOver(op->operand(0), x, axis, depth - 1);
   if (isMaxAlong(*op, axis))
-    return congruent(op->operand(0), x, 16);
+    return congruent(op->operand(0), x);
   if (op->is(OpKind::Max)) // max(running, block's)
     return isMaximumOver(op->operand(0), x, axis, depth - 1) || isMaximumOver(op->operand(1), x, axis, depth - 1);
   if (op->is(OpKind::For)) {
@@ -95,48 +104,48 @@ PaddingFact evaluate(const Operation &op, const std::vector<PaddingFact> &facts)
   return known(evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType));
 }
 
-} // namespace
-
-PaddingFact paddingOf(const Value *value, int64_t axis, int depth) {
-  const Operation *op = value->definition();
-  if (!op || depth == 0 || !value->type().isTile())
-    return {};
-  if (op->is(OpKind::Constant)) {
-    const Attribute &number = *op->attr("value");
-    return number.asNumber() ? known(Scalar::of(number, value->type().dtype())) : PaddingFact{};
-  }
-  if (op->is(OpKind::InBounds))
-    return op->intAttr("axis") == axis ? known({}) : PaddingFact{};
-  if (op->is(OpKind::Load))
-    return loadPadding(*op, axis);
-  if (op->is(OpKind::Broadcast)) {
+/// The operands whose padding that of an operation's result follows from.
+std::span<Value *const> sourcesOf(const Operation &op, int64_t axis) {
+  if (op.is(OpKind::Broadcast)) {
     // Stretched along this axis: every lane is a copy of one real value, which only a constant tells.
-    const Operation *source = op->operand(0)->definition();
-    bool stretched = op->operand(0)->type().extents()[size_t(axis)] != op->result()->type().extents()[size_t(axis)];
-    return stretched && !(source && source->is(OpKind::Constant)) ? PaddingFact{} : paddingOf(op->operand(0), axis, depth - 1);
+    const Operation *source = op.operand(0)->definition();
+    bool stretched = op.operand(0)->type().extents()[size_t(axis)] != op.result()->type().extents()[size_t(axis)];
+    if (stretched && !(source && source->is(OpKind::Constant)))
+      return {};
+    return op.operands();
   }
-  if (!op->info().elementwise)
-    return {};
+  return op.info().elementwise ? op.operands() : std::span<Value *const>();
+}
 
-  std::vector<PaddingFact> facts;
-  for (Value *operand : op->operands()) {
-    PaddingFact fact = paddingOf(operand, axis, depth - 1);
-    // Loops have one extent, so accesses along one axis are all proved or all masked.
+/// The padding of a result, given that of its sources.
+PaddingFact combine(const Operation &op, int64_t axis, const std::vector<PaddingFact> &facts) {
+  if (op.is(OpKind::Constant)) {
+    const Attribute &number = *op.attr("value");
+    return number.asNumber() ? known(Scalar::of(number, op.result()->type().dtype())) : PaddingFact{};
+  }
+  if (op.is(OpKind::InBounds))
+    return op.intAttr("axis") == axis ? known({}) : PaddingFact{};
+  if (op.is(OpKind::Load))
+    return loadPadding(op, axis);
+  if (op.is(OpKind::Broadcast))
+    return facts.empty() ? PaddingFact{} : facts[0];
+  if (!op.info().elementwise)
+    return {};
+  // Loops have one extent, so accesses along one axis are all proved or all masked.
+  for (const PaddingFact &fact : facts)
     if (fact.kind == PaddingFact::None)
       return fact;
-    facts.push_back(fact);
-  }
-  switch (op->info().padding) {
+  switch (op.info().padding) {
   case PaddingRule::Evaluate:
   case PaddingRule::Multiply:
-    return evaluate(*op, facts);
+    return evaluate(op, facts);
   case PaddingRule::Subtract:
     // -inf - m is -inf for m > -inf. If m = -inf is the maximum of the same lanes, all real lanes are -inf as well and give NaN, so
     // what the padding adds (NaN) changes nothing.
-    if (facts[0].kind == PaddingFact::Known && facts[0].value.toDouble(value->type().dtype()) == -inf &&
-        facts[1].kind != PaddingFact::Known && isMaximumOver(op->operand(1), op->operand(0), axis, 8))
+    if (facts[0].kind == PaddingFact::Known && facts[0].value.toDouble(op.result()->type().dtype()) == -inf &&
+        facts[1].kind != PaddingFact::Known && isMaximumOver(op.operand(1), op.operand(0), axis, 8))
       return facts[0];
-    return evaluate(*op, facts);
+    return evaluate(op, facts);
   case PaddingRule::Select:
     if (facts[0].kind == PaddingFact::Known)
       return facts[0].value.bits ? facts[1] : facts[2];
@@ -144,6 +153,45 @@ PaddingFact paddingOf(const Value *value, int64_t axis, int depth) {
   default:
     return {};
   }
+}
+
+} // namespace
+
+PaddingFact paddingOf(const Value *value, int64_t axis) {
+  std::unordered_map<const Value *, PaddingFact> known; // Each value once, however many paths lead to it.
+  std::vector<const Value *> stack{value};
+  while (!stack.empty()) {
+    const Value *next = stack.back();
+    const Operation *op = next->definition();
+    if (!op || !next->type().isTile()) {
+      known[next] = {};
+      stack.pop_back();
+      continue;
+    }
+    std::span<Value *const> sources = sourcesOf(*op, axis);
+    size_t before = stack.size();
+    for (const Value *source : sources)
+      if (!known.count(source))
+        stack.push_back(source);
+    if (stack.size() > before)
+      continue; // First those.
+    std::vector<PaddingFact> facts;
+    for (const Value *source : sources)
+      facts.push_back(known.at(source));
+    known[next] = combine(*op, axis, facts);
+    stack.pop_back();
+  }
+  return known.at(value);
+}
+
+/// Of the narrow integers that were widened for a reduction, the greatest is no less neutral for a minimum than the greatest wide one.
+static bool keepsWidened(const PaddingFact &fact, const Operation &op, unsigned i) {
+  const Operation *widened = op.operand(i)->definition();
+  std::string_view word = op.wordAttr("combiner");
+  if (fact.kind != PaddingFact::Known || word.empty() || !widened || !widened->is(OpKind::Convert))
+    return false;
+  DType from = widened->operand(0)->type().dtype(), to = op.operand(i)->type().dtype();
+  return isInteger(from) && computeDType(from) == to && fact.value == Scalar::of(reductionIdentity(word, from), to);
 }
 
 static bool isKnownZero(const PaddingFact &fact, DType type) {
@@ -168,7 +216,8 @@ bool paddingIsNeutral(const Operation &op) {
       PaddingFact fact = paddingOf(op.operand(i), axis);
       // A sum starts at +0.0, so -0.0 adds nothing either.
       bool zero = isKnownZero(fact, type) && identity.toDouble(type) == 0;
-      if (fact.kind != PaddingFact::None && !zero && !(fact.kind == PaddingFact::Known && fact.value == identity))
+      if (fact.kind != PaddingFact::None && !zero && !keepsWidened(fact, op, i) &&
+          !(fact.kind == PaddingFact::Known && fact.value == identity))
         return false;
     }
   return true;

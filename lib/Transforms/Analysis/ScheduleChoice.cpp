@@ -1,6 +1,7 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
+#include <set>
 #include <bit>
 
 namespace minic {
@@ -200,10 +201,15 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;
-  // What comes after the products must not run along k: its sweep is over.
-  for (Operation *op : ops.subspan(size_t(std::find(ops.begin(), ops.end(), contraction) - ops.begin()) + 1))
-    for (Value *result : op->results())
-      if (space.isInner(result))
+  // What does not feed the products must not run along k: its sweep is over.
+  std::set<const Operation *> feeding = {contraction};
+  for (size_t i = ops.size(); i-- > 0;)
+    if (feeding.count(ops[i]))
+      for (const Value *operand : ops[i]->operands())
+        feeding.insert(operand->definition());
+  for (Operation *op : ops)
+    for (unsigned i = 0; i < op->numOperands() && !feeding.count(op); ++i)
+      if (space.isReduced(space.axesOfUse(op, i)))
         return std::nullopt;
   // The loops must be batch axes, then row, column and contracted axis.
   size_t rank = space.axes().size();

@@ -171,13 +171,9 @@ private:
         emitOp(*op, outer, outerLoads);
       if (inner.count(op))
         for (unsigned i = 0; i < op->numOperands(); ++i)
-          if (bufferOf.count(op->operand(i)) && !readsFromMemory(*op, i) && !runsInLoop(space.axesOfUse(op, i)))
+          if (bufferOf.count(op->operand(i)) && !readsFromMemory(*op, i) && !space.isReduced(space.axesOfUse(op, i)))
             operandTile(*op, i, outer, outerLoads);
     }
-  }
-
-  bool runsInLoop(const std::vector<int> &axes) const {
-    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return space.axes()[size_t(axis)].reduced; });
   }
 
   void emitInner(const std::vector<Value *> &roots, Scope &scope, std::map<LoadKey, Value *> &loads) {
@@ -196,7 +192,7 @@ private:
     assert(bufferOf.count(operand) && "an operand that no scope has");
     const std::vector<int> &axes = space.axesOfUse(&op, i);
     // Loads outside the loops serve inside as well, never the other way round.
-    auto &cache = runsInLoop(axes) ? loads : outerLoads;
+    auto &cache = space.isReduced(axes) ? loads : outerLoads;
     Value *&tile = cache[{operand, axes}];
     if (!tile)
       tile = emitLoad(operand, axes);

@@ -208,8 +208,7 @@ private:
     for (unsigned i : {0u, 1u}) {
       Value *root = dot.operand(i);
       const Layout *layout = operandLayout(root);
-      ValueMap copies;
-      tiles.push_back(copyChain(builder, root, layout, copies));
+      tiles.push_back(copyChain(builder, root, layout));
     }
     if (insideLoop(dot))
       builder.create(OpKind::BarrierOp, {}, {}); // Everyone is done with the last block's operands.
@@ -264,16 +263,28 @@ private:
   }
 
   /// Copies what computes `value` from loads, in `layout` cut to each tile's extents.
-  Value *copyChain(Builder &builder, Value *value, const Layout *layout, ValueMap &copies) {
-    if (copies.contains(value) || !value->type().isTile())
-      return copies(value);
-    Operation *op = value->definition();
-    assert(op && (op->is(OpKind::Load) || computesAgain(*op)) && "an operand of dot that is not computed from loads");
-    for (Value *operand : op->operands())
-      copyChain(builder, operand, layout, copies);
-    Operation *copy = cloneOperation(builder, *op, copies);
-    copy->result()->setType(context.withLayout(value->type(), context.layout(cut(*layout, value->type().extents()))));
-    return copy->result();
+  Value *copyChain(Builder &builder, Value *value, const Layout *layout) {
+    ValueMap copies;
+    std::vector<Value *> stack{value};
+    while (!stack.empty()) {
+      Value *next = stack.back();
+      if (copies.contains(next) || !next->type().isTile()) {
+        stack.pop_back();
+        continue;
+      }
+      Operation *op = next->definition();
+      assert(op && (op->is(OpKind::Load) || computesAgain(*op)) && "an operand of dot that is not computed from loads");
+      size_t before = stack.size();
+      for (unsigned i = op->numOperands(); i-- > 0;)
+        if (Value *operand = op->operand(i); operand->type().isTile() && !copies.contains(operand))
+          stack.push_back(operand);
+      if (stack.size() > before)
+        continue; // First those.
+      Operation *copy = cloneOperation(builder, *op, copies);
+      copy->result()->setType(context.withLayout(next->type(), context.layout(cut(*layout, next->type().extents()))));
+      stack.pop_back();
+    }
+    return copies(value);
   }
 
   /// The layout for a tile that is stretched to the full one later: modes along axes of extent 1 hold copies.

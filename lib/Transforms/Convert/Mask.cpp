@@ -14,6 +14,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 namespace minic {
@@ -55,8 +56,10 @@ private:
 
   /// The number as an element of `type`; 0 if it is none.
   static Attribute asElement(const Attribute &number, DType type) {
-    if (isFloat(type))
-      return *number.asNumber();
+    if (isFloat(type)) {
+      double value = *number.asNumber();
+      return std::isfinite(value) && !std::isfinite(roundToDType(value, type)) ? 0.0 : value;
+    }
     auto [least, greatest] = integerRange(type);
     const int64_t *integer = number.asInt();
     return integer && *integer >= least && *integer <= greatest ? *integer : int64_t(0);

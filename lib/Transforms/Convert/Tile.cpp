@@ -15,9 +15,11 @@
 // its loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
 #include "KernelEmitter.h"
 #include "minic/IR/Builder.h"
+#include "minic/Transforms/Analysis/StructuralKey.h"
 #include "minic/Transforms/Passes.h"
 
-#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace minic {
 namespace {
@@ -107,25 +109,20 @@ private:
       return error;
     }
 
-    Function *kernel = module.addFunction(FunctionKind::Kernel, Level::Tile,
-                                          module.freshName(kernelName(graph, fusion.region(), *schedule)), &plan);
-    kernel->loc = fusion.loc();
-    kernel->setAttr("schedule", *attribute);
+    // Regions that do the same are launches of one kernel.
+    std::string key = attribute->str() + structuralKey(fusion.region(), [](const Value *) { return std::string(); });
+    Function *&kernel = kernels[key];
+    if (!kernel)
+      kernel = makeKernel(fusion, *space, *schedule, plan);
     std::vector<Value *> arguments;
-    for (unsigned i = 0; i < fusion.numOperands(); ++i) {
-      Value *argument = fusion.region().argument(i);
-      kernel->body().addArgument(context.withKind(argument->type(), TypeKind::Buffer), argument->name());
-      arguments.push_back(buffers(fusion.operand(i)));
-    }
+    for (Value *operand : fusion.operands())
+      arguments.push_back(buffers(operand));
     for (Value *result : fusion.results()) {
-      Type type = context.withKind(result->type(), TypeKind::Buffer);
-      kernel->body().addArgument(type, result->name());
-      Operation *alloc = builder.create(OpKind::Alloc, {}, {type});
+      Operation *alloc = builder.create(OpKind::Alloc, {}, {context.withKind(result->type(), TypeKind::Buffer)});
       alloc->result()->setName(result->name());
       buffers.map(result, alloc->result());
       arguments.push_back(alloc->result());
     }
-    emitKernel(fusion, *space, *schedule, *kernel);
 
     std::vector<DimExpr> grid;
     for (int axis = 0; axis < space->rank(); ++axis)
@@ -135,13 +132,26 @@ private:
     return {};
   }
 
+  Function *makeKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &plan) {
+    Function *kernel = module.addFunction(FunctionKind::Kernel, Level::Tile,
+                                          module.freshName(kernelName(graph, fusion.region(), schedule)), &plan);
+    kernel->loc = fusion.loc();
+    kernel->setAttr("schedule", *fusion.attr("schedule"));
+    for (Value *argument : fusion.region().arguments())
+      kernel->body().addArgument(context.withKind(argument->type(), TypeKind::Buffer), argument->name());
+    for (Value *result : fusion.results())
+      kernel->body().addArgument(context.withKind(result->type(), TypeKind::Buffer), result->name());
+    emitKernel(fusion, space, schedule, *kernel);
+    return kernel;
+  }
+
   /// Results are buffers of their own: an input, a view or a value returned before is copied.
   void emitReturn(Operation &op, Builder &builder, Function &plan) {
     std::vector<Value *> results;
+    std::unordered_set<const Value *> returned;
     for (Value *value : op.operands()) {
       Value *buffer = buffers(value);
-      bool own = buffer->definition() && buffer->definition()->is(OpKind::Alloc) &&
-                 std::find(results.begin(), results.end(), buffer) == results.end();
+      bool own = buffer->definition() && buffer->definition()->is(OpKind::Alloc) && returned.insert(buffer).second;
       if (!own)
         buffer = builder.create(OpKind::Copy, {buffer}, {buffer->type()})->result();
       results.push_back(buffer);
@@ -154,6 +164,7 @@ private:
   Module &module;
   Context &context;
   ValueMap buffers;
+  std::unordered_map<std::string, Function *> kernels; ///< By schedule and structure of their regions.
 };
 
 } // namespace

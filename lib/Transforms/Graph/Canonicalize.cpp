@@ -3,6 +3,7 @@
 //
 //   %c = mul %x, 1.0          ->  %x                       x * 0, x - x, x / x, x + 0.0 stay: they are not identities
 //   %m = max %x, -inf         ->  %x
+//   %s = reduce sum 2.0, axes = [0] : 8 elements  ->  16.0
 //   for 0, 781, 1024, %init   ->  its body once
 //
 // Every rewrite makes the function smaller or replaces an op by a constant, so the worklist runs dry.
@@ -37,7 +38,7 @@ bool isNegativeZero(double v) { return v == 0 && std::signbit(v); }
 
 class Canonicalizer {
 public:
-  explicit Canonicalizer(Function &function) : function(function) {}
+  Canonicalizer(Function &function, bool exact) : function(function), exact(exact) {}
 
   void run() {
     walk(function.body(), [&](Operation &op) { worklist.push_back(&op); });
@@ -93,6 +94,8 @@ private:
       return simplifyTranspose(op);
     case OpKind::Reshape:
       return simplifyReshape(op);
+    case OpKind::Reduce:
+      return simplifyReduce(op);
     default:
       break;
     }
@@ -168,7 +171,7 @@ private:
     case OpKind::Mul:
       return type != DType::I1 && c == 1;
     case OpKind::Div:
-      return isFloat(type) && c == 1;
+      return c == 1;
     case OpKind::Max:
       return number == reductionIdentity("max", type);
     case OpKind::Min:
@@ -233,6 +236,41 @@ private:
     return builder.create(OpKind::Reshape, {inner->operand(0)}, {op.result()->type()})->result();
   }
 
+  /// A reduction of one number, repeated. A sum is the product where no order of adding rounds; elsewhere the product has the
+  /// smaller error, and only exact numerics ask for the sum's own.
+  Value *simplifyReduce(Operation &op) {
+    auto value = splatOf(op.operand(0));
+    Type from = op.operand(0)->type(), to = op.result()->type();
+    DimExpr extent = 1;
+    for (int64_t axis : op.intsAttr("axes"))
+      extent = extent * from.shape()[size_t(axis)];
+    auto count = extent.constant();
+    if (!value || !from.isTensor() || !count || *count < 1)
+      return nullptr;
+    std::string_view combiner = op.wordAttr("combiner");
+    if (combiner == "max" || combiner == "min")
+      return constant(op, *value);
+    if (combiner != "sum" || !isFloat(from.dtype()))
+      return nullptr;
+    DType accumulator = computeDType(from.dtype());
+    double number = *value->asNumber();
+    if ((exact || accumulator == DType::F64) && !isExactMultiple(number, *count, accumulator == DType::F64 ? 53 : 24))
+      return nullptr;
+    double sum = number * double(*count) + 0.0; // It starts at +0.0.
+    return constant(op, roundToDType(roundToDType(sum, accumulator), to.dtype()));
+  }
+
+  /// True if value * k has at most `bits` significant bits for every k up to `count`.
+  static bool isExactMultiple(double value, int64_t count, int bits) {
+    if (value == 0 || !std::isfinite(value))
+      return true;
+    int exponent;
+    double significand = std::frexp(std::abs(value), &exponent);
+    while (significand != std::floor(significand))
+      significand *= 2;
+    return significand * double(count) <= std::ldexp(1.0, bits);
+  }
+
   /// Loops whose trip count is known to be 0 or 1.
   void visitFor(Operation &op) {
     auto lo = smallSplatOf(op.operand(0)), hi = smallSplatOf(op.operand(1)), step = smallSplatOf(op.operand(2));
@@ -258,14 +296,15 @@ private:
   }
 
   Function &function;
+  bool exact;
   std::vector<Operation *> worklist;
 };
 
 } // namespace
 
-Expected<void> passes::canonicalize(Function &function, PassContext &) {
+Expected<void> passes::canonicalize(Function &function, PassContext &context) {
   if (function.level != Level::Plan)
-    Canonicalizer(function).run();
+    Canonicalizer(function, context.exact()).run();
   return {};
 }
 

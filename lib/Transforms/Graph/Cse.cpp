@@ -3,6 +3,7 @@
 //   %a = add %x, %y; %b = add %x, %y; %c = mul %a, %b   ->   %a = add %x, %y; %c = mul %a, %a
 //
 // A value of an outer block serves inside its regions. Operations with regions, other than reductions, are left alone.
+#include "minic/Transforms/Analysis/StructuralKey.h"
 #include "minic/Transforms/Passes.h"
 
 #include <unordered_map>
@@ -74,29 +75,8 @@ private:
     if (op.info().effects & Reads)
       key += "@" + std::to_string(stores);
     if (op.numRegions())
-      key += regionKey(op.region());
+      key += structuralKey(op.region(), [&](const Value *value) { return std::to_string(number(value)); });
     return key;
-  }
-
-  std::string regionKey(Block &block) {
-    std::string key = "{";
-    std::unordered_map<const Value *, int> local;
-    for (Value *argument : block.arguments())
-      local.emplace(argument, int(local.size()));
-    for (Operation &op : block) {
-      key += ";" + std::string(op.info().name);
-      for (Value *operand : op.operands()) {
-        auto it = local.find(operand);
-        key += it != local.end() ? " %" + std::to_string(it->second) : " " + std::to_string(number(operand));
-      }
-      for (const NamedAttribute &attribute : op.attrs())
-        key += "," + attribute.name + "=" + attribute.value.str();
-      for (Value *result : op.results()) {
-        key += ":" + result->type().str();
-        local.emplace(result, int(local.size()));
-      }
-    }
-    return key + "}";
   }
 
   std::unordered_map<std::string, Operation *> table;

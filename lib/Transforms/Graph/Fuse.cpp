@@ -5,13 +5,13 @@
 //   %y = sub %x, %b                         }
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
-// (IterationSpace) and a schedule, closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
-// Constants, broadcasts, transposes, slices and the like cost nothing in a region and are copied to each one that reads through
-// them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory and
-// stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode every op is its own
-// group.
+// (IterationSpace) and a schedule, fits the target as one kernel (KernelResources), closes no cycle, gives outputs that every
+// program owns alone, and repeats no expensive work. Constants, broadcasts, transposes, slices and the like cost nothing in a region
+// and are copied to each one that reads through them, where slices, pads, concats and gathers read memory, so never what their own
+// region makes; reshapes are views of memory and stand between regions, and tables (constants that are lists) are memory that regions
+// read. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
-#include "minic/Transforms/Analysis/IterationSpace.h"
+#include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Passes.h"
 
@@ -20,18 +20,23 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace minic {
 namespace {
 
 bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
-/// Regions past this size gain nothing and cost compile time and registers.
-constexpr size_t maxGroupOps = 256;
+/// Past about this many ops an element takes as long to compute as to read and write, so that a larger region saves nothing, and
+/// what compiles it takes time that grows faster than its size.
+constexpr size_t maxGroupOps = 128;
 
-struct Group {
-  std::vector<Operation *> ops; ///< In program order; without the free ops between them.
-};
+/// Readers that the search for cycles looks at before it gives up, which counts as a cycle: it keeps the time of a merge bounded.
+constexpr int maxSearch = 4096;
+
+/// Ops are known by their positions in the graph.
+constexpr int noGroup = -1;
+constexpr int memory = -1; ///< A reader that needs the value in memory.
 
 class Fusion {
 public:
@@ -47,6 +52,8 @@ public:
   }
 
 private:
+  using Group = std::vector<int>; ///< In program order; without the free ops between them.
+
   //===- Groups -===//
 
   /// A free op that must exist in memory: it is returned, a reshape views it, or it is read at other indices.
@@ -85,56 +92,67 @@ private:
   }
 
   void makeGroups() {
-    int position = 0;
     for (Operation &op : graph.body()) {
-      order[&op] = position++;
-      if (op.info().terminator || isTable(op) || (isFreeInRegion(op) && !isMaterialized(op)))
-        continue;
-      groupOf[&op] = int(groups.size());
-      groups.push_back({{&op}});
+      order[&op] = int(ops.size());
+      ops.push_back(&op);
+      bool grouped = !op.info().terminator && !isTable(op) && (!isFreeInRegion(op) || isMaterialized(op));
+      groupOf.push_back(grouped ? int(groups.size()) : noGroup);
+      if (grouped)
+        groups.push_back({order[&op]});
     }
+    seen.assign(ops.size(), 0);
+    readersOf.resize(ops.size());
+    for (int op = 0; op < int(ops.size()); ++op)
+      if (isGrouped(op))
+        for (Value *result : ops[size_t(op)]->results())
+          readersOf[size_t(op)].push_back(findReaders(result));
   }
 
-  bool isGrouped(const Operation *op) const { return op && groupOf.count(op); }
+  bool isGrouped(int op) const { return groupOf[size_t(op)] != noGroup; }
+
+  /// Starts a walk that visits each op once: `visit` is true the first time.
+  void startWalk() { ++walkNumber; }
+  bool visit(int op) { return std::exchange(seen[size_t(op)], walkNumber) != walkNumber; }
 
   /// The group ops that `op` reads, through free ops.
-  std::vector<Operation *> producers(const Operation &op) const {
-    std::vector<Operation *> result, stack;
-    std::unordered_set<const Operation *> seen;
-    for (unsigned i = op.numOperands(); i-- > 0;)
-      if (Operation *definition = op.operand(i)->definition())
-        stack.push_back(definition);
+  std::vector<int> producers(int op) {
+    std::vector<int> result, stack;
+    auto pushOperands = [&](const Operation &reader) {
+      for (unsigned i = reader.numOperands(); i-- > 0;)
+        if (Operation *definition = reader.operand(i)->definition())
+          stack.push_back(order.at(definition));
+    };
+    startWalk();
+    pushOperands(*ops[size_t(op)]);
     while (!stack.empty()) {
-      Operation *definition = stack.back();
+      int definition = stack.back();
       stack.pop_back();
-      if (!seen.insert(definition).second)
+      if (!visit(definition))
         continue;
-      if (isGrouped(definition)) {
+      if (isGrouped(definition))
         result.push_back(definition);
-        continue;
-      }
-      for (unsigned i = definition->numOperands(); i-- > 0;)
-        if (Operation *source = definition->operand(i)->definition())
-          stack.push_back(source);
+      else
+        pushOperands(*ops[size_t(definition)]);
     }
     return result;
   }
 
-  /// The group ops that read a value, through free ops; null entries for uses that need it in memory.
-  std::vector<Operation *> consumers(Value *value) const {
-    std::vector<Operation *> result;
+  /// The group ops that read a value, through free ops, or `memory`.
+  std::vector<int> findReaders(Value *value) {
+    std::vector<int> result;
     std::vector<Value *> stack{value};
-    std::unordered_set<const Value *> seen;
+    startWalk();
     while (!stack.empty()) {
       Value *next = stack.back();
       stack.pop_back();
-      if (!seen.insert(next).second)
-        continue;
       for (const Use &use : next->uses()) {
-        if (isGrouped(use.user))
-          result.push_back(use.user);
+        int user = order.at(use.user);
+        if (!visit(user))
+          continue;
+        if (isGrouped(user))
+          result.push_back(user);
         else if (use.user->info().terminator)
-          result.push_back(nullptr);
+          result.push_back(memory);
         else
           stack.push_back(use.user->result());
       }
@@ -143,35 +161,32 @@ private:
   }
 
   /// Ops of a region: the group and the free ops that its operands come through, in program order.
-  std::vector<Operation *> regionOps(const std::vector<Operation *> &members) const {
-    std::set<std::pair<int, Operation *>> ops;
-    std::vector<Operation *> stack(members.begin(), members.end());
-    for (Operation *op : members)
-      ops.insert({order.at(op), op});
-    while (!stack.empty()) {
-      Operation *op = stack.back();
-      stack.pop_back();
-      for (Value *operand : op->operands()) {
-        Operation *definition = operand->definition();
-        if (definition && !isGrouped(definition) && !isTable(*definition) && ops.insert({order.at(definition), definition}).second)
-          stack.push_back(definition);
+  std::vector<Operation *> regionOps(const Group &group) {
+    std::vector<int> found(group);
+    startWalk();
+    for (size_t i = 0; i < found.size(); ++i)
+      for (Value *operand : ops[size_t(found[i])]->operands()) {
+        if (!operand->definition())
+          continue;
+        int definition = order.at(operand->definition());
+        if (!isGrouped(definition) && !isTable(*operand->definition()) && visit(definition))
+          found.push_back(definition);
       }
-    }
+    std::sort(found.begin(), found.end());
     std::vector<Operation *> result;
-    for (auto &[position, op] : ops)
-      result.push_back(op);
+    for (int op : found)
+      result.push_back(ops[size_t(op)]);
     return result;
   }
 
-  /// Results of the group that something outside reads.
-  std::vector<Value *> outputs(const std::vector<Operation *> &members, int a, int b) const {
+  /// Results of the group that something outside the groups `a` and `b` reads.
+  std::vector<Value *> outputs(const Group &group, int a, int b) const {
     std::vector<Value *> result;
-    for (Operation *op : members)
-      for (Value *value : op->results()) {
-        auto readers = consumers(value);
-        if (readers.empty() || std::any_of(readers.begin(), readers.end(), [&](Operation *reader) {
-              return !reader || (groupOf.at(reader) != a && groupOf.at(reader) != b);
-            }))
+    auto isOutside = [&](int reader) { return reader == memory || (groupOf[size_t(reader)] != a && groupOf[size_t(reader)] != b); };
+    for (int op : group)
+      for (Value *value : ops[size_t(op)]->results()) {
+        const std::vector<int> &readers = readersOf[size_t(op)][value->index()];
+        if (readers.empty() || std::any_of(readers.begin(), readers.end(), isOutside))
           result.push_back(value);
       }
     return result;
@@ -180,36 +195,36 @@ private:
   //===- Merging -===//
 
   void growGroups() {
-    for (Operation &op : graph.body())
-      if (isGrouped(&op))
-        for (Operation *producer : producers(op))
-          tryMerge(groupOf[producer], groupOf[&op]);
+    for (int op = 0; op < int(ops.size()); ++op)
+      if (isGrouped(op))
+        for (int producer : producers(op))
+          tryMerge(groupOf[size_t(producer)], groupOf[size_t(op)]);
   }
 
   void tryMerge(int producer, int consumer) {
-    if (producer == consumer)
+    Group &a = groups[size_t(producer)], &b = groups[size_t(consumer)];
+    if (producer == consumer || a.size() + b.size() > maxGroupOps)
       return;
-    std::vector<Operation *> merged;
-    const auto &a = groups[size_t(producer)].ops, &b = groups[size_t(consumer)].ops;
-    if (a.size() + b.size() > maxGroupOps)
-      return;
-    std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged),
-               [&](Operation *x, Operation *y) { return order.at(x) < order.at(y); });
+    Group merged;
+    std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
     if (!isLegal(merged, producer, consumer) || closesCycle(producer, consumer))
       return;
-    for (Operation *op : groups[size_t(producer)].ops)
-      groupOf[op] = consumer;
-    groups[size_t(consumer)].ops = std::move(merged);
-    groups[size_t(producer)].ops.clear();
+    for (int op : a)
+      groupOf[size_t(op)] = consumer;
+    b = std::move(merged);
+    a.clear();
   }
 
-  bool isLegal(const std::vector<Operation *> &members, int a, int b) const {
-    for (Operation *op : members)
-      if (op->is(OpKind::Reshape) || op->info().axes == AxisRule::Scan)
+  bool isLegal(const Group &merged, int a, int b) {
+    for (int op : merged)
+      if (ops[size_t(op)]->is(OpKind::Reshape) || ops[size_t(op)]->info().axes == AxisRule::Scan)
         return false;
-    std::vector<Operation *> ops = regionOps(members);
-    auto space = IterationSpace::compute(ops);
-    if (!space || !chooseSchedule(*space, ops, context.target, context.exact()))
+    std::vector<Operation *> region = regionOps(merged);
+    auto space = IterationSpace::compute(region);
+    if (!space)
+      return false;
+    auto schedule = chooseSchedule(*space, region, context.target, context.exact());
+    if (!schedule)
       return false;
 
     // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs.
@@ -233,67 +248,68 @@ private:
       }
       return false;
     };
-    for (Operation *op : members)
-      if (isExpensive(*op) && missesParallelAxis(op->result()))
-        return false;
-    for (Value *output : outputs(members, a, b))
-      if (missesParallelAxis(output) || missesReducedAxis(output))
-        return false;
     // A prologue of a matmul runs once per tile of the other operand: too often for anything but cheap arithmetic.
-    bool matmul = std::any_of(ops.begin(), ops.end(), [](Operation *op) { return op->info().axes == AxisRule::Contract; });
-    if (matmul)
-      for (Operation *op : members)
-        if (isExpensive(*op) && op->info().axes != AxisRule::Contract && space->isInner(op->result()))
-          return false;
-    return true;
+    bool matmul = std::any_of(region.begin(), region.end(), [](Operation *op) { return op->info().axes == AxisRule::Contract; });
+    for (int position : merged) {
+      const Operation &op = *ops[size_t(position)];
+      if (!isExpensive(op))
+        continue;
+      bool prologue = matmul && op.info().axes != AxisRule::Contract && space->isInner(op.result());
+      if (prologue || missesParallelAxis(op.result()))
+        return false;
+    }
+    std::vector<Value *> results = outputs(merged, a, b);
+    auto missesAxis = [&](const Value *value) { return missesParallelAxis(value) || missesReducedAxis(value); };
+    return std::none_of(results.begin(), results.end(), missesAxis) &&
+           estimateResources(*space, *schedule, region, results).fit(context.target);
   }
 
   /// A path from one group to the other through a third would become a cycle.
   bool closesCycle(int producer, int consumer) const {
-    int last = order.at(groups[size_t(consumer)].ops.back());
+    int last = groups[size_t(consumer)].back(), left = maxSearch;
     std::vector<int> stack;
-    std::unordered_set<int> seen;
-    auto visit = [&](int group, bool direct) {
-      for (Operation *op : groups[size_t(group)].ops)
-        for (Value *value : op->results())
-          for (Operation *reader : consumers(value)) {
-            if (!reader)
-              continue;
-            int next = groupOf.at(reader);
+    std::unordered_set<int> found;
+    auto visitReaders = [&](int group, bool direct) {
+      for (int op : groups[size_t(group)])
+        for (const std::vector<int> &readers : readersOf[size_t(op)])
+          for (int reader : readers) {
+            if (left-- <= 0)
+              return;
+            int next = reader == memory ? group : groupOf[size_t(reader)];
             if (next == group || (direct && next == consumer))
               continue;
             // Nothing that starts after the consumer's last op leads back to it.
-            if (order.at(groups[size_t(next)].ops.front()) <= last && seen.insert(next).second)
+            if (groups[size_t(next)].front() <= last && found.insert(next).second)
               stack.push_back(next);
           }
     };
-    visit(producer, true);
-    while (!stack.empty()) {
+    visitReaders(producer, true);
+    while (!stack.empty() && left > 0) {
       int group = stack.back();
       stack.pop_back();
       if (group == consumer)
         return true;
-      visit(group, false);
+      visitReaders(group, false);
     }
-    return false;
+    return left <= 0;
   }
 
   //===- Rewriting -===//
 
   /// Groups so that producers come first; ties in program order.
-  std::vector<int> topologicalGroups() const {
+  std::vector<int> topologicalGroups() {
     std::vector<int> waiting(groups.size(), 0);
     std::vector<std::set<int>> readers(groups.size());
-    for (size_t g = 0; g < groups.size(); ++g)
-      for (Operation *op : groups[g].ops)
-        for (Operation *producer : producers(*op))
-          if (groupOf.at(producer) != int(g) && readers[size_t(groupOf.at(producer))].insert(int(g)).second)
-            ++waiting[g];
+    for (int g = 0; g < int(groups.size()); ++g)
+      for (int op : groups[size_t(g)])
+        for (int producer : producers(op))
+          if (int from = groupOf[size_t(producer)]; from != g && readers[size_t(from)].insert(g).second)
+            ++waiting[size_t(g)];
     std::set<std::pair<int, int>> ready; // (position of the last op, group): a group stands where its last op stood.
-    auto push = [&](int g) { ready.insert({order.at(groups[size_t(g)].ops.back()), g}); };
-    for (size_t g = 0; g < groups.size(); ++g)
-      if (!groups[g].ops.empty() && waiting[g] == 0)
-        push(int(g));
+    auto push = [&](int g) { ready.insert({groups[size_t(g)].back(), g}); };
+    for (int g = 0; g < int(groups.size()); ++g)
+      if (!groups[size_t(g)].empty() && waiting[size_t(g)] == 0)
+        push(g);
     std::vector<int> result;
     while (!ready.empty()) {
       int g = ready.begin()->second;
@@ -303,7 +319,7 @@ private:
         if (--waiting[size_t(reader)] == 0)
           push(reader);
     }
-    assert(std::count_if(groups.begin(), groups.end(), [](const Group &g) { return !g.ops.empty(); }) == int64_t(result.size()) &&
+    assert(std::count_if(groups.begin(), groups.end(), [](const Group &g) { return !g.empty(); }) == int64_t(result.size()) &&
            "merging closed a cycle");
     return result;
   }
@@ -313,13 +329,9 @@ private:
     std::vector<std::vector<Value *>> results;
     std::vector<int> schedule = topologicalGroups();
     for (int g : schedule) {
-      regions.push_back(regionOps(groups[size_t(g)].ops));
-      results.push_back(outputs(groups[size_t(g)].ops, g, g));
+      regions.push_back(regionOps(groups[size_t(g)]));
+      results.push_back(outputs(groups[size_t(g)], g, g));
     }
-    std::vector<Operation *> old;
-    for (Operation &op : graph.body())
-      if (!op.info().terminator && !isTable(op))
-        old.push_back(&op);
 
     Builder builder(graph.terminator());
     ValueMap moved; // Old result -> result of the fusion op.
@@ -333,33 +345,33 @@ private:
     Operation *end = graph.terminator();
     for (unsigned i = 0; i < end->numOperands(); ++i)
       end->setOperand(i, moved(end->operand(i)));
-    for (size_t i = old.size(); i-- > 0;)
-      old[i]->erase();
+    for (size_t i = ops.size(); i-- > 0;)
+      if (!ops[i]->info().terminator && !isTable(*ops[i]))
+        ops[i]->erase();
   }
 
-  void buildRegion(Builder &builder, const std::vector<Operation *> &ops, const std::vector<Value *> &outputs, ValueMap &moved) {
-    std::unordered_set<const Operation *> inside(ops.begin(), ops.end());
+  void buildRegion(Builder &builder, const std::vector<Operation *> &region, const std::vector<Value *> &outputs, ValueMap &moved) {
+    std::unordered_set<const Operation *> inside(region.begin(), region.end());
+    std::unordered_set<const Value *> known;
     std::vector<Value *> inputs;
-    for (Operation *op : ops)
-      for (Value *operand : op->operands()) {
-        bool external = !operand->definition() || !inside.count(operand->definition());
-        if (external && std::find(inputs.begin(), inputs.end(), operand) == inputs.end())
+    for (Operation *op : region)
+      for (Value *operand : op->operands())
+        if (!inside.count(operand->definition()) && known.insert(operand).second)
           inputs.push_back(operand);
-      }
     std::vector<Value *> operands;
     std::vector<Type> types;
     for (Value *input : inputs)
       operands.push_back(moved(input));
     for (Value *output : outputs)
       types.push_back(output->type());
-    builder.setLoc(ops.back()->loc());
+    builder.setLoc(region.back()->loc());
     Operation *fusion = builder.create(OpKind::Fusion, operands, types);
     Block &body = fusion->addRegion();
     ValueMap inner;
     for (Value *input : inputs)
       inner.map(input, body.addArgument(input->type(), input->name()));
     Builder bodyBuilder(body);
-    for (Operation *op : ops) {
+    for (Operation *op : region) {
       bodyBuilder.setLoc(op->loc());
       cloneOperation(bodyBuilder, *op, inner);
     }
@@ -374,8 +386,13 @@ private:
 
   Function &graph;
   PassContext &context;
+  std::vector<Operation *> ops;
+  std::unordered_map<const Operation *, int> order; ///< Positions in `ops`.
+  std::vector<int> groupOf;                         ///< Of each op.
   std::vector<Group> groups;
-  std::unordered_map<const Operation *, int> groupOf, order;
+  std::vector<std::vector<std::vector<int>>> readersOf; ///< Of each result of each grouped op.
+  std::vector<unsigned> seen;                           ///< The last walk that visited each op.
+  unsigned walkNumber = 0;
 };
 
 } // namespace

@@ -1,6 +1,7 @@
-// expand-math: replaces exp, log and rsqrt by their bodies in Math.ir, over primitive operations; on whole tiles and in combiners.
+// expand-math: replaces functions (exp, tanh, ...) by their bodies over primitive operations (lib/IR/Math/*.ir); on whole tiles and in
+// combiners.
 //
-//   %e = exp %z : tile<4x1024xf32, #l>  ->  %k = mul %z, %log2e; %n = round_even %k; %r = fma %n, ...; ... : tile<4x1024xf32, #l>
+//   %e = exp %z : tile<4x1024xf32, #l>  ->  %k = mul %z, %log2e; %n = sub %k, %shift; %r = fma %n, ...; ... : tile<4x1024xf32, #l>
 //
 // The last pass over kernels. The interpreter runs the same bodies, so CPU and GPU agree by construction.
 #include "minic/IR/Builder.h"

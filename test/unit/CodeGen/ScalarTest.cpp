@@ -165,6 +165,12 @@ TEST(Scalar, NarrowFloatsAreRoundedOnce) {
   }
 }
 
+TEST(Scalar, RoundingToIntegersIsOneInstruction) {
+  EXPECT_TRUE(has(one("floor", {"f32"}, "f32"), "cvt.rmi.f32.f32"));
+  EXPECT_TRUE(has(one("ceil", {"f64"}, "f64"), "cvt.rpi.f64.f64"));
+  EXPECT_TRUE(has(one("round", {"f32"}, "f32"), "cvt.rni.f32.f32"));
+}
+
 TEST(Scalar, BooleansAreBytesInMemory) {
   std::string ptx = one("and", {"i1", "i1"}, "i1");
   EXPECT_EQ(count(ptx, "ld.global.nc.b8"), 2u) << ptx;

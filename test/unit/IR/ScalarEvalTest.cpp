@@ -83,14 +83,73 @@ TEST(ScalarEval, FloatArithmeticRoundsOnce) {
   EXPECT_TRUE(std::isnan(eval(OpKind::Sqrt, DType::F64, {-1})));
 }
 
-TEST(ScalarEval, RoundEvenTiesToEven) {
-  for (DType t : {DType::F32, DType::F64}) {
-    EXPECT_EQ(eval(OpKind::RoundEven, t, {0.5}), 0.0);
-    EXPECT_EQ(eval(OpKind::RoundEven, t, {1.5}), 2.0);
-    EXPECT_EQ(eval(OpKind::RoundEven, t, {2.5}), 2.0);
-    EXPECT_EQ(eval(OpKind::RoundEven, t, {-2.75}), -3.0);
-    EXPECT_TRUE(isNegativeZero(eval(OpKind::RoundEven, t, {-0.25})));
-    EXPECT_EQ(eval(OpKind::RoundEven, t, {inf}), inf);
+TEST(ScalarEval, RoundingToIntegers) {
+  for (DType t : floats) {
+    struct Case {
+      double x, floor, ceil, round;
+    };
+    for (Case c : {Case{0.5, 0, 1, 0}, Case{1.5, 1, 2, 2}, Case{2.5, 2, 3, 2}, Case{-2.75, -3, -2, -3}, Case{-2.5, -3, -2, -2},
+                   Case{64, 64, 64, 64}, Case{0x1p-14, 0, 1, 0}, Case{-inf, -inf, -inf, -inf}, Case{inf, inf, inf, inf}}) {
+      EXPECT_EQ(eval(OpKind::Floor, t, {c.x}), c.floor) << c.x << " in " << dtypeName(t);
+      EXPECT_EQ(eval(OpKind::Ceil, t, {c.x}), c.ceil) << c.x << " in " << dtypeName(t);
+      EXPECT_EQ(eval(OpKind::Round, t, {c.x}), c.round) << c.x << " in " << dtypeName(t);
+    }
+    EXPECT_TRUE(isNegativeZero(eval(OpKind::Round, t, {-0.25})));
+    EXPECT_TRUE(isNegativeZero(eval(OpKind::Ceil, t, {-0.25})));
+    for (OpKind kind : {OpKind::Floor, OpKind::Ceil, OpKind::Round}) {
+      EXPECT_TRUE(isNegativeZero(eval(kind, t, {-0.0})));
+      EXPECT_TRUE(isPositiveZero(eval(kind, t, {0.0})));
+      EXPECT_TRUE(std::isnan(eval(kind, t, {quietNaN})));
+    }
+  }
+  EXPECT_EQ(eval(OpKind::Round, DType::F64, {4503599627370495.5}), 4503599627370496.0);
+  EXPECT_EQ(eval(OpKind::Round, DType::F32, {8388607.5}), 8388608.0);
+}
+
+TEST(ScalarEval, AbsSignAndClamp) {
+  for (DType t : floats) {
+    EXPECT_EQ(eval(OpKind::Abs, t, {-2.5}), 2.5);
+    EXPECT_TRUE(isPositiveZero(eval(OpKind::Abs, t, {-0.0})));
+    EXPECT_EQ(eval(OpKind::Abs, t, {-inf}), inf);
+    EXPECT_TRUE(std::isnan(eval(OpKind::Abs, t, {-quietNaN})));
+    EXPECT_EQ(eval(OpKind::Sign, t, {-2.5}), -1);
+    EXPECT_EQ(eval(OpKind::Sign, t, {0x1p-14}), 1);
+    EXPECT_EQ(eval(OpKind::Sign, t, {-inf}), -1);
+    EXPECT_TRUE(isNegativeZero(eval(OpKind::Sign, t, {-0.0})));
+    EXPECT_TRUE(isPositiveZero(eval(OpKind::Sign, t, {0.0})));
+    EXPECT_TRUE(std::isnan(eval(OpKind::Sign, t, {quietNaN})));
+    EXPECT_EQ(eval(OpKind::Clamp, t, {7, -1, 6}), 6);
+    EXPECT_EQ(eval(OpKind::Clamp, t, {-7, -1, 6}), -1);
+    EXPECT_EQ(eval(OpKind::Clamp, t, {2, -1, 6}), 2);
+    EXPECT_EQ(eval(OpKind::Clamp, t, {2, 6, -1}), -1); // The upper bound has the last word.
+    EXPECT_TRUE(isPositiveZero(eval(OpKind::Clamp, t, {-0.0, 0.0, 6})));
+    for (std::vector<double> operands : {std::vector{quietNaN, 0.0, 6.0}, {1.0, quietNaN, 6.0}, {1.0, 0.0, quietNaN}})
+      EXPECT_TRUE(std::isnan(eval(OpKind::Clamp, t, operands)));
+  }
+  constexpr int64_t min32 = std::numeric_limits<int32_t>::min();
+  EXPECT_EQ(evalInt(OpKind::Abs, DType::I32, {-7}), 7);
+  EXPECT_EQ(evalInt(OpKind::Abs, DType::I32, {min32}), min32);
+  EXPECT_EQ(evalInt(OpKind::Sign, DType::I32, {min32}), -1);
+  EXPECT_EQ(evalInt(OpKind::Sign, DType::I64, {5}), 1);
+  EXPECT_EQ(evalInt(OpKind::Sign, DType::I64, {0}), 0);
+  EXPECT_EQ(evalInt(OpKind::Clamp, DType::I32, {9, -3, 3}), 3);
+  EXPECT_EQ(evalInt(OpKind::Clamp, DType::I32, {-9, -3, 3}), -3);
+  EXPECT_EQ(evalInt(OpKind::Clamp, DType::I32, {0, 3, -3}), -3);
+}
+
+// The table of case N-08 and its neighbours.
+TEST(ScalarEval, SignedDivisionNeverTraps) {
+  for (DType t : {DType::I32, DType::I64}) {
+    int64_t least = t == DType::I32 ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
+    struct Case {
+      int64_t a, b, quotient, remainder;
+    };
+    for (Case c : {Case{7, 2, 3, 1}, Case{-7, 2, -3, -1}, Case{7, -2, -3, 1}, Case{-7, -2, 3, -1}, Case{least, -1, least, 0},
+                   Case{5, 0, -1, 5}, Case{0, 0, -1, 0}, Case{least, 0, -1, least}, Case{least, 2, least / 2, 0},
+                   Case{least, least, 1, 0}, Case{7, least, 0, 7}, Case{9, -1, -9, 0}}) {
+      EXPECT_EQ(evalInt(OpKind::Div, t, {c.a, c.b}), c.quotient) << c.a << " / " << c.b;
+      EXPECT_EQ(evalInt(OpKind::Rem, t, {c.a, c.b}), c.remainder) << c.a << " rem " << c.b;
+    }
   }
 }
 
@@ -145,6 +204,22 @@ TEST(ScalarEval, BitwiseAndShifts) {
   EXPECT_EQ(evalInt(OpKind::Shl, DType::I64, {3, 62}), int64_t(0xC000000000000000));
   EXPECT_EQ(evalInt(OpKind::ShrS, DType::I32, {-17, 2}), -5);
   EXPECT_EQ(evalInt(OpKind::ShrS, DType::I64, {std::numeric_limits<int64_t>::min(), 63}), -1);
+  EXPECT_EQ(evalInt(OpKind::ShrU, DType::I32, {-1, 28}), 15);
+  EXPECT_EQ(evalInt(OpKind::ShrU, DType::I64, {-1, 63}), 1);
+  EXPECT_EQ(evalInt(OpKind::ShrU, DType::I32, {-5, 0}), -5);
+  EXPECT_EQ(evalInt(OpKind::Not, DType::I32, {5}), -6);
+  EXPECT_EQ(evalInt(OpKind::Not, DType::I64, {-1}), 0);
+  EXPECT_EQ(evalInt(OpKind::Not, DType::I1, {0}), 1);
+  EXPECT_EQ(evalInt(OpKind::Not, DType::I1, {1}), 0);
+  for (int64_t beyond : {64, 65, 1000, -1}) // A negative amount is a large one.
+    for (DType t : {DType::I32, DType::I64}) {
+      EXPECT_EQ(evalInt(OpKind::Shl, t, {-3, beyond}), 0);
+      EXPECT_EQ(evalInt(OpKind::ShrS, t, {-3, beyond}), -1);
+      EXPECT_EQ(evalInt(OpKind::ShrS, t, {3, beyond}), 0);
+      EXPECT_EQ(evalInt(OpKind::ShrU, t, {-3, beyond}), 0);
+    }
+  EXPECT_EQ(evalInt(OpKind::Shl, DType::I32, {1, 32}), 0);
+  EXPECT_EQ(evalInt(OpKind::ShrU, DType::I32, {-1, 32}), 0);
 }
 
 TEST(ScalarEval, CompareIsOrderedAndExact) {

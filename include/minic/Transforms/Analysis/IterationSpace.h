@@ -28,8 +28,10 @@ public:
   bool has(const Value *result) const { return resultAxes.count(result) != 0; }
   /// The loop axis of each axis of an operand, which may come from outside; none of one that is read from memory at other indices.
   const std::vector<int> &axesOfUse(const Operation *op, unsigned operand) const { return useAxes.at({op, operand}); }
+  /// True if one of the axes is reduced.
+  bool isReduced(const std::vector<int> &axes) const;
   /// True if the value runs along a reduced axis.
-  bool isInner(const Value *result) const;
+  bool isInner(const Value *result) const { return isReduced(axesOf(result)); }
 
 private:
   std::vector<LoopAxis> loops;
@@ -42,7 +44,7 @@ private:
 bool isFreeInRegion(const Operation &op);
 /// The op reads this operand at indices of its own, so it must lie in memory.
 bool readsFromMemory(const Operation &op, unsigned operand);
-/// Work worth keeping single: contractions, divisions, roots and functions of Math.ir.
+/// Work worth keeping single: contractions, divisions, roots and functions with a body in IR.
 bool isExpensive(const Operation &op);
 
 } // namespace minic

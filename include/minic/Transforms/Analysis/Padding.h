@@ -21,8 +21,8 @@ struct PaddingFact {
   friend bool operator==(const PaddingFact &, const PaddingFact &) = default;
 };
 
-/// The padding along `axis`, from the masks and fills that stand in the IR. `depth` bounds the walk through operands.
-PaddingFact paddingOf(const Value *value, int64_t axis, int depth = 64);
+/// The padding along `axis`, from the masks and fills that stand in the IR.
+PaddingFact paddingOf(const Value *value, int64_t axis);
 
 /// True if the padding of every operand along every contracted axis is the identity (reduce), or is zero on both sides (dot).
 bool paddingIsNeutral(const Operation &op);

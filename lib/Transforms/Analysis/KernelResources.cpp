@@ -1,0 +1,149 @@
+#include "minic/Transforms/Analysis/KernelResources.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace minic {
+namespace {
+
+class Estimator {
+public:
+  Estimator(const IterationSpace &space, const Schedule &schedule, std::span<Operation *const> ops, std::span<Value *const> outputs)
+      : space(space), schedule(schedule), ops(ops), outputs(outputs) {}
+
+  KernelResources run() {
+    int64_t buffers = int64_t(outputs.size());
+    for (size_t i = 0; i < ops.size(); ++i)
+      visit(*ops[i], int64_t(i) + 1, buffers);
+    for (Value *output : outputs)
+      use(output, int64_t(ops.size()) + 1); // Stores come last.
+    resources.parameterBytes = 8 * buffers + 4 * int64_t(names.size());
+    resources.registers = mostLive();
+    return resources;
+  }
+
+private:
+  struct Range {
+    int64_t from, to, registers;
+  };
+
+  /// The value whose registers a value has: broadcasts and transposes have none of their own.
+  const Value *rootOf(const Value *value) const {
+    auto it = roots.find(value);
+    return it == roots.end() ? value : it->second;
+  }
+
+  void use(const Value *value, int64_t position) {
+    auto it = ranges.find(rootOf(value));
+    if (it != ranges.end())
+      it->second.to = position;
+  }
+
+  void visit(Operation &op, int64_t position, int64_t &buffers) {
+    for (unsigned i = 0; i < op.numOperands(); ++i) {
+      Value *operand = op.operand(i);
+      // Memory is loaded just before it is first read.
+      if (!space.has(operand) &&
+          ranges.try_emplace(operand, Range{position - 1, position, registersOf(operand->type(), space.axesOfUse(&op, i))})
+              .second) {
+        ++buffers;
+        collectNames(operand->type());
+      }
+      use(operand, position);
+    }
+    for (Value *result : op.results()) {
+      collectNames(result->type());
+      if (op.is(OpKind::Broadcast) || op.is(OpKind::Transpose)) {
+        roots[result] = rootOf(op.operand(0));
+      } else if (!op.is(OpKind::Constant)) {
+        // Accumulators of all dots live through one sweep.
+        int64_t from = op.info().axes == AxisRule::Contract ? 0 : position;
+        ranges[result] = {from, position, registersOf(result->type(), space.axesOf(result))};
+      }
+    }
+    if (op.info().axes == AxisRule::Reduce)
+      for (unsigned i = 0; i < op.numOperands(); ++i)
+        resources.sharedBytes += exchangedBytes(op, i);
+    if (op.info().axes == AxisRule::Contract)
+      for (unsigned i : {0u, 1u})
+        resources.sharedBytes += stagedBytes(op, i);
+  }
+
+  int64_t registersOf(Type type, const std::vector<int> &axes) const {
+    int64_t elements = 1, threads = 1;
+    bool inner = false;
+    for (int axis : axes) {
+      size_t a = size_t(axis);
+      elements *= schedule.block[a];
+      threads *= std::min(schedule.block[a], schedule.lanes[a] * schedule.warps[a]);
+      inner |= space.axes()[a].reduced;
+    }
+    // Operands of dots are spread over all threads while they are loaded.
+    if (inner && schedule.family == Schedule::Family::Matmul)
+      threads = schedule.numThreads();
+    return std::max<int64_t>(1, elements / threads) * std::max<int64_t>(1, dtypeBytes(type.dtype()) / 4);
+  }
+
+  /// What the warps along a reduced axis hand over to each other: one part per warp.
+  int64_t exchangedBytes(const Operation &op, unsigned operand) const {
+    int64_t elements = 1, parts = 1;
+    for (int axis : space.axesOfUse(&op, operand)) {
+      bool reduced = space.axes()[size_t(axis)].reduced;
+      elements *= reduced ? schedule.warps[size_t(axis)] : schedule.block[size_t(axis)];
+      parts *= reduced ? schedule.warps[size_t(axis)] : 1;
+    }
+    return parts > 1 ? elements * accumulatorBytes(op.operand(operand)->type()) : 0;
+  }
+
+  /// A block of an operand, its rows padded by 16 bytes.
+  int64_t stagedBytes(const Operation &op, unsigned operand) const {
+    int64_t elements = 1, rows = 1;
+    for (int axis : space.axesOfUse(&op, operand)) {
+      elements *= schedule.block[size_t(axis)];
+      if (space.axes()[size_t(axis)].reduced)
+        rows *= schedule.block[size_t(axis)];
+    }
+    return elements * dtypeBytes(op.operand(operand)->type().dtype()) + 16 * rows;
+  }
+
+  static int64_t accumulatorBytes(Type type) { return std::max<int64_t>(4, dtypeBytes(type.dtype())); }
+
+  void collectNames(Type type) {
+    std::vector<std::string> found;
+    for (const DimExpr &dim : type.shape())
+      if (!dim.isConstant())
+        dim.collectNames(found);
+    names.insert(found.begin(), found.end());
+  }
+
+  int64_t mostLive() const {
+    std::vector<int64_t> change(ops.size() + 2, 0);
+    for (const auto &[value, range] : ranges) {
+      change[size_t(range.from)] += range.registers;
+      change[size_t(range.to)] -= range.registers; // A result may take the registers of an operand that ends with it.
+    }
+    int64_t live = 0, most = 0;
+    for (int64_t difference : change)
+      most = std::max(most, live += difference);
+    return most;
+  }
+
+  const IterationSpace &space;
+  const Schedule &schedule;
+  std::span<Operation *const> ops;
+  std::span<Value *const> outputs;
+  KernelResources resources;
+  std::set<std::string> names;
+  std::unordered_map<const Value *, const Value *> roots;
+  std::unordered_map<const Value *, Range> ranges; // Summed over only.
+};
+
+} // namespace
+
+KernelResources estimateResources(const IterationSpace &space, const Schedule &schedule, std::span<Operation *const> ops,
+                                  std::span<Value *const> outputs) {
+  return Estimator(space, schedule, ops, outputs).run();
+}
+
+} // namespace minic

@@ -1,0 +1,53 @@
+#include "minic/Transforms/Analysis/StructuralKey.h"
+
+#include <unordered_map>
+
+namespace minic {
+namespace {
+
+class KeyWriter {
+public:
+  explicit KeyWriter(const std::function<std::string(const Value *)> &outside) : outside(outside) {}
+
+  void write(const Block &block) {
+    key += '{';
+    for (const Value *argument : block.arguments())
+      define(argument);
+    for (const Operation &op : block) {
+      key += ';';
+      key += op.info().name;
+      for (const Value *operand : op.operands()) {
+        auto it = local.find(operand);
+        key += it != local.end() ? " %" + std::to_string(it->second) : " " + outside(operand);
+      }
+      for (const NamedAttribute &attribute : op.attrs())
+        key += "," + attribute.name + "=" + attribute.value.str();
+      for (unsigned r = 0; r < op.numRegions(); ++r)
+        write(op.region(r));
+      for (const Value *result : op.results())
+        define(result);
+    }
+    key += '}';
+  }
+
+  std::string key;
+
+private:
+  void define(const Value *value) {
+    key += ":" + value->type().str();
+    local.emplace(value, int(local.size()));
+  }
+
+  const std::function<std::string(const Value *)> &outside;
+  std::unordered_map<const Value *, int> local;
+};
+
+} // namespace
+
+std::string structuralKey(const Block &block, const std::function<std::string(const Value *)> &outside) {
+  KeyWriter writer(outside);
+  writer.write(block);
+  return std::move(writer.key);
+}
+
+} // namespace minic
