@@ -91,8 +91,10 @@ const Case cases[] = {
   return %lo, %hi
 })",
      1, 1, 0},
-    {"mean and deviation", R"(graph @g(%x: tensor<MxNxf32>) -> (v: tensor<Mxf32>) {
-  %one = constant 1.0 : tensor<MxNxf32>
+    {"weighted deviation", R"(graph @g(%x: tensor<MxNxf32>, %k: tensor<f32>) -> (v: tensor<Mxf32>) {
+  %two = constant 2.0 : tensor<f32>
+  %w = add %k, %two : tensor<f32>
+  %one = broadcast %w, dims = [] : tensor<MxNxf32>
   %n = reduce sum %one, axes = [1] : tensor<Mxf32>
   %s = reduce sum %x, axes = [1] : tensor<Mxf32>
   %u = div %s, %n : tensor<Mxf32>
@@ -102,7 +104,7 @@ const Case cases[] = {
   %v = reduce sum %q, axes = [1] : tensor<Mxf32>
   return %v
 })",
-     1, 6, 1e-5},
+     1, 7, 1e-5},
     {"batched and transposed", R"(graph @g(%x: tensor<3xMxNxf32>, %w: tensor<3xKxNxf32>) -> (y: tensor<3xMxKxf32>) {
   %t = transpose %w, perm = [0, 2, 1] : tensor<3xNxKxf32>
   %y = matmul %x, %t : tensor<3xMxKxf32>
