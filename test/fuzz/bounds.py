@@ -157,6 +157,12 @@ def propagate(graph, exact_values):
                 sizes = t.sizes(graph.bind)
                 low, high = (structure.VIEWS[node.op](node, [getattr(o, end) for o in operands], sizes) for end in ("low", "high"))
                 found[number, i] = Interval(low, high, all(o.exact for o in operands))
+            elif node.op == "gather" and operands[1].exact:
+                sizes, rows = t.sizes(graph.bind), exact_values[tuple(node.operands[1])]
+                low, high = (structure.gather(node, [getattr(operands[0], end), rows], sizes) for end in ("low", "high"))
+                found[number, i] = Interval(low, high)
+            elif node.op in structure.ALONG_AXES:
+                found[number, i] = unknown(t.sizes(graph.bind))
             elif node.op == "reduce":
                 found[number, i] = reduced(node, operands[i], t.e, elements[i])
             elif node.op == "matmul":
@@ -168,8 +174,10 @@ def propagate(graph, exact_values):
 
 def _is_free(node, elements, results):
     """Whether default numerics may give other bits than exact ones on the same operands."""
-    if node.op in structure.VIEWS or node.op in ("input", "constant"):
+    if node.op in structure.VIEWS or node.op in ("input", "constant", "gather", "iota", "argmax"):
         return False
+    if node.op in ("mean", "softmax", "layernorm", "rmsnorm"):
+        return True
     if any(e.is_narrow for e in elements + results):
         return node.op not in ("compare", "select", "neg", "max", "min", "relu", "convert") and not (
             node.op == "reduce" and node.word in ("max", "min"))

@@ -23,8 +23,8 @@ class Element:
 
     @property
     def accumulator(self):
-        """What sums of it are computed in."""
-        return ELEMENTS["f32"] if self.is_narrow else ELEMENTS["i32"] if self.name in ("i8", "u8") else self
+        """What sums of it are computed in, and may be given in."""
+        return ELEMENTS["f32" if self.is_narrow else "i32" if self.size == 1 and self.is_int else self.name]
 
     @property
     def largest(self):

@@ -12,7 +12,10 @@ SIZES = [1, 1, 2, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127
 BUDGET = [40, 40, 40, 130, 130, 300, 300, 1100, 1100, 5000]
 """Elements of a tensor, one drawn for each graph."""
 MATMUL_WORK = 20000
-STRUCTURE = {"broadcast": 3, "reshape": 2, "transpose": 2, "reduce": 5, "matmul": 2, "constant": 0}
+STRUCTURE = {
+    "broadcast": 3, "reshape": 2, "transpose": 2, "reduce": 5, "matmul": 2, "slice": 2, "pad": 1, "concat": 1, "gather": 1, "iota": 0.5,
+    "cumsum": 0.7, "softmax": 0.7, "layernorm": 0.5, "rmsnorm": 0.5, "mean": 0.7, "argmax": 0.7,
+}
 """How often ops with structure come, beside 14 for element-wise ones."""
 
 
@@ -25,7 +28,7 @@ class Generator:
         self.table, self.rng = table, rng
         self.stored = [name for name in stored if name in ELEMENTS]
         self.elementwise = [op for op in table.values() if op.elementwise and (not only or op.name in only)]
-        self.structure = [name for name in STRUCTURE if name in table and (not only or name in only) and STRUCTURE[name]]
+        self.structure = [name for name in STRUCTURE if name in table and (not only or name in only)]
         self.graph = Graph()
         self.budget = int(rng.choice(BUDGET))
         self.favourite = self.pick(self.stored)
@@ -237,7 +240,7 @@ class Generator:
         results = []
         for operand in operands:
             element = self.graph.type(operand).e
-            results.append(Type((element.accumulator if self.chance(0.4) else element).name, kept))
+            results.append(Type(element.accumulator.name if self.chance(0.4) else element.name, kept))
         if combiner:
             self.emit("reduce", operands, results, combiner=combiner, axes=axes, init=combiner.init)
         else:
@@ -249,17 +252,119 @@ class Generator:
             Type(self.element(allowed), [self.pick(self.pool), self.pick(self.pool)]))
         t = self.graph.type(first)
         batch, (rows, columns) = t.shape[:-2], t.shape[-2:]
+        kept = batch  # The other operand's batch axes may be missing or 1.
+        if self.chance(0.3):
+            kept = tuple(Dim(1) if self.chance(0.5) else size for size in batch)[int(self.rng.integers(len(batch) + 1)) :]
         other = self.pick(self.pool + [Dim(1), Dim(2), rows, columns])
         if self.chance(0.5):
-            shapes, result, work = [t.shape, batch + (columns, other)], batch + (rows, other), t.shape + (other,)
+            shapes, result, work = [t.shape, kept + (columns, other)], batch + (rows, other), t.shape + (other,)
             operands = [first, self.value(Type(t.element, shapes[1]))] if self.fits(shapes[1]) else None
         else:
-            shape, result, work = batch + (other, rows), batch + (other, columns), t.shape + (other,)
+            shape, result, work = kept + (other, rows), batch + (other, columns), t.shape + (other,)
             operands = [self.value(Type(t.element, shape)), first] if self.fits(shape) else None
         if not operands or not self.fits(result) or self.count(work) > MATMUL_WORK:
             raise Stuck
-        element = (t.e.accumulator if self.chance(0.4) else t.e).name
+        element = t.e.accumulator.name if self.chance(0.4) else t.element
         self.emit("matmul", operands, [Type(element, result)])
+
+    def add_slice(self):
+        source = self.any_value(self.table["slice"].dtypes)
+        t = self.graph.type(source)
+        starts, limits, steps, shape = [], [], [], []
+        for size in t.shape:
+            start, limit, step = 0, size if size[1] else size[0], 1
+            if not size[1] and self.chance(0.7):
+                start, limit = sorted(int(end) for end in self.rng.integers(0, size[0] + 1, 2))
+                step = self.pick([1, 1, 2, 3, 7])
+            starts.append(start)
+            limits.append(limit)
+            steps.append(step)
+            shape.append(size if size[1] else Dim(-(-(limit - start) // step)))
+        self.emit("slice", [source], [Type(t.element, shape)], starts=starts, limits=limits, steps=steps)
+
+    def add_pad(self):
+        source = self.any_value(self.table["pad"].dtypes)
+        t = self.graph.type(source)
+        low, high = ([0 if size[1] else self.pick([0, 0, 1, 2, 5]) for size in t.shape] for _ in range(2))
+        shape = [size if size[1] else Dim(size[0] + a + b) for size, a, b in zip(t.shape, low, high)]
+        if not self.fits(shape):
+            raise Stuck
+        value = self.pick(special_values(t.e))
+        self.emit("pad", [source], [Type(t.element, shape)], data=value, low=low, high=high, value=t.e.text(value))
+
+    def add_concat(self):
+        source = self.any_value(self.table["concat"].dtypes)
+        t = self.graph.type(source)
+        if not t.shape:
+            raise Stuck
+        axis = int(self.rng.integers(len(t.shape)))
+        operands, total = [source], t.shape[axis]
+        for _ in range(1 + int(self.rng.integers(2))):
+            size = total if total[1] else self.pick([size for size in self.pool if not size[1]] + [Dim(1), t.shape[axis]])
+            if total[1] and total != t.shape[axis]:
+                break  # N and N are 2*N; more would be a sum.
+            operands.append(self.value(Type(t.element, t.shape[:axis] + (t.shape[axis] if total[1] else size,) + t.shape[axis + 1 :])))
+            total = Dim(2 * total[0], total[1]) if total[1] else Dim(total[0] + size[0])
+        shape = t.shape[:axis] + (total,) + t.shape[axis + 1 :]
+        if not self.fits(shape):
+            raise Stuck
+        order = self.rng.permutation(len(operands))
+        self.emit("concat", [operands[i] for i in order], [Type(t.element, shape)], axis=axis)
+
+    def add_gather(self):
+        source = self.any_value(self.table["gather"].dtypes)
+        t = self.graph.type(source)
+        if not t.shape:
+            raise Stuck
+        axis = int(self.rng.integers(len(t.shape)))
+        rows = self.value(Type(self.pick(["i32", "i64"]), [self.pick(self.pool) for _ in range(int(self.rng.integers(3)))]))
+        shape = t.shape[:axis] + self.graph.type(rows).shape + t.shape[axis + 1 :]
+        if not self.fits(shape):
+            raise Stuck
+        self.emit("gather", [source, rows], [Type(t.element, shape)], axis=axis)
+
+    def add_iota(self):
+        shape = self.shape() or (self.pick(self.pool),)
+        self.emit("iota", [], [Type(self.pick(["i32", "i64"]), shape)], axis=int(self.rng.integers(len(shape))))
+
+    def along_axis(self, op):
+        source = self.any_value(self.table[op].dtypes)
+        t = self.graph.type(source)
+        if not t.shape:
+            raise Stuck
+        return source, t, int(self.rng.integers(len(t.shape)))
+
+    def add_cumsum(self):
+        source, t, axis = self.along_axis("cumsum")
+        self.emit("cumsum", [source], [t], axis=axis)
+
+    def add_softmax(self):
+        source, t, axis = self.along_axis("softmax")
+        self.emit("softmax", [source], [t], axis=axis)
+
+    def add_argmax(self):
+        source, t, axis = self.along_axis("argmax")
+        self.emit("argmax", [source], [Type(self.pick(["i32", "i64"]), t.shape[:axis] + t.shape[axis + 1 :])], axis=axis)
+
+    def add_mean(self):
+        source = self.any_value(self.table["mean"].dtypes)
+        t = self.graph.type(source)
+        axes = self.axes(len(t.shape))
+        element = t.e.accumulator.name if self.chance(0.4) else t.element
+        self.emit("mean", [source], [Type(element, [size for a, size in enumerate(t.shape) if a not in axes])], axes=axes)
+
+    def add_norm(self, op, parameters):
+        source = self.any_value(self.table[op].dtypes)
+        t = self.graph.type(source)
+        axes = self.axes(len(t.shape))
+        given = [self.value(Type(t.element, [t.shape[a] for a in axes])) for _ in range(int(self.rng.integers(parameters + 1)))]
+        self.emit(op, [source, *given], [t], axes=axes, eps=self.pick([0.0, 1e-5, 1.0]))
+
+    def add_layernorm(self):
+        self.add_norm("layernorm", 2)
+
+    def add_rmsnorm(self):
+        self.add_norm("rmsnorm", 1)
 
     def choose_outputs(self):
         graph = self.graph

@@ -14,7 +14,24 @@ def broadcast(node, operands, sizes):
     return np.broadcast_to(values.reshape(shape), sizes)
 
 
+def strided(node, operands, sizes):
+    values = operands[0]
+    ranges = zip(node.attrs["starts"], node.attrs["limits"], node.attrs["steps"])
+    return values[tuple(slice(int(start), size if isinstance(limit, tuple) else limit, step)
+                        for (start, limit, step), size in zip(ranges, values.shape))]
+
+
+def pad(node, operands, sizes):
+    values = operands[0]
+    result = np.full(sizes, node.data, values.dtype)
+    result[tuple(slice(low, low + size) for low, size in zip(node.attrs["low"], values.shape))] = values
+    return result
+
+
 VIEWS = {
+    "slice": strided,
+    "pad": pad,
+    "concat": lambda node, operands, sizes: np.concatenate(operands, axis=node.attrs["axis"]),
     "broadcast": broadcast,
     "reshape": lambda node, operands, sizes: operands[0].reshape(sizes),
     "transpose": lambda node, operands, sizes: operands[0].transpose(node.attrs["perm"]),
@@ -104,23 +121,20 @@ def expect_reduce(node, operands, elements, results):
     axes = node.attrs["axes"]
     moved = [_moved(values, axes) for values in operands]
     if node.combiner is not None:
-        # Integers are combined in the type that they are counted in.
-        wide = [values.astype(element.accumulator.work) if element.is_int else values for values, element in zip(moved, elements)]
-        accumulators = [element.accumulator if element.is_int else element for element in elements]
-        given = node.combiner.evaluate(wide, accumulators, results)
-        return [Exact(e.values.astype(r.work)) if r.is_int and isinstance(e, Exact) else e for e, r in zip(given, results)]
+        return node.combiner.evaluate(moved, elements, results)
     element, values = elements[0], moved[0]
     if node.word == "sum":
         if element.is_int:
-            return [Exact(values.sum(-1, dtype=results[0].work))]
+            return [Exact(values.sum(-1, dtype=element.accumulator.work).astype(results[0].work))]
         return [reduce_sum(values, depth_of(operands[0].shape, axes), element, results[0])]
-    return [Exact(reduce_extreme(node.word, values, element).astype(results[0].work))]
+    return [Exact(reduce_extreme(node.word, values, element))]
 
 
 def expect_matmul(operands, element, result):
     a, b = operands
     if element.is_int:
-        return [Exact(np.matmul(a.astype(result.work), b.astype(result.work)))]
+        wide = element.accumulator.work
+        return [Exact(np.matmul(a.astype(wide), b.astype(wide)).astype(result.work))]
     depth = a.shape[-1]
     if element.name != "f64" and depth <= 160:
         return [Exact(result.round(matmul_chain(a, b)))]
@@ -150,7 +164,7 @@ def matmul_chain(a, b):
 def _product(moved, elements, results):
     values, element = moved[0], elements[0]
     if element.is_int:
-        return [Exact(values.prod(-1, dtype=element.work))]
+        return [Exact(values.prod(-1, dtype=element.accumulator.work).astype(results[0].work))]
     wide = values.astype(WIDE)
     count = values.shape[-1]
     # Partial products may leave the range in one order and not in another.
@@ -164,7 +178,8 @@ def _product(moved, elements, results):
 
 
 def _bitwise(function, start):
-    return lambda moved, elements, results: [Exact(fold(function, moved[0], start, elements[0]))]
+    return lambda moved, elements, results: [
+        Exact(fold(function, moved[0].astype(elements[0].accumulator.work), start, elements[0].accumulator).astype(results[0].work))]
 
 
 def _sum_and_max(moved, elements, results):
@@ -202,6 +217,109 @@ COMBINERS = [
 ]
 
 
+ALONG_AXES = {"gather", "iota", "cumsum", "argmax", "mean", "softmax", "layernorm", "rmsnorm"}
+"""Ops whose elements depend on others' positions or values."""
+
+
+def gather(node, operands, sizes):
+    """Rows below 0 take the first, past the end the last; of an empty axis there are only zeros."""
+    table, rows = operands
+    axis = node.attrs["axis"]
+    if table.shape[axis] == 0:
+        return np.zeros(sizes, table.dtype)
+    return np.take(table, np.clip(rows, 0, table.shape[axis] - 1), axis=axis)
+
+
+def iota(node, sizes, result):
+    axis = node.attrs["axis"]
+    shape = [1] * len(sizes)
+    shape[axis] = sizes[axis]
+    return np.broadcast_to(np.arange(sizes[axis], dtype=result.work).reshape(shape), sizes)
+
+
+def cumsum(node, values, element, result):
+    """One after the other from +0.0, in the accumulator's type, and each rounded."""
+    axis, wide = node.attrs["axis"], element.accumulator
+    sums = np.cumsum(values.astype(wide.work) + wide.work.type(0), axis=axis, dtype=wide.work)
+    return result.round(sums) if result.is_float else sums.astype(result.work)
+
+
+def argmax(node, values, element, result):
+    """The first NaN, else the first of the largest."""
+    axis = node.attrs["axis"]
+    if values.shape[axis] == 0:
+        return np.full(np.delete(values.shape, axis), np.iinfo(result.work).max, result.work)
+    return np.argmax(values, axis=axis).astype(result.work)
+
+
+# Composites: what they are made of rounds, so they get bounds. `unit` is the accumulator's relative error of one rounding.
+
+
+def _unit(element):
+    return WIDE(2.0) ** -element.accumulator.digits
+
+
+def mean(node, values, element, result):
+    moved = _moved(values.astype(WIDE), node.attrs["axes"])
+    count = moved.shape[-1]
+    total, magnitude = moved.sum(-1), np.abs(moved).sum(-1)
+    if count == 0:
+        return Near(np.full(total.shape, np.nan), np.full(total.shape, np.nan))
+    special = ~np.isfinite(magnitude)
+    error = np.where(special, 0, sum_error(depth_of(values.shape, node.attrs["axes"]), magnitude, element) / count)
+    expected = near(total / count, 1, result, np.where(special, 0, error + np.abs(total / count) * _unit(element)))
+    expected.free = np.abs(np.where(np.isfinite(moved), moved, 0)).sum(-1) > element.accumulator.largest
+    return expected
+
+
+def softmax(node, values, element, result):
+    axis = node.attrs["axis"]
+    wide = values.astype(WIDE)
+    shifted = wide - np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
+    powers = np.exp(shifted)
+    true = powers / powers.sum(axis=axis, keepdims=True)
+    depth = depth_of(values.shape, [axis])
+    finite = np.where(np.isfinite(shifted), np.abs(shifted), 0)
+    spread = np.max(np.where(powers > 0, np.minimum(finite, 1000), 0), axis=axis, keepdims=True, initial=0)
+    error = np.abs(true) * (finite + spread + depth + 8) * 2 * _unit(element)
+    return near(true, 2, result, np.where(np.isfinite(error), error, 0))
+
+
+def norm(node, operands, element, result):
+    """Layer norm and RMS norm: error bounds go along with the values; free where the variance is lost in them."""
+    values, axes = operands[0].astype(WIDE), tuple(node.attrs["axes"])
+    count = int(np.prod([values.shape[a] for a in axes], dtype=np.int64))
+    if count == 0:
+        return Near(values, values)
+    unit, depth = _unit(element), depth_of(values.shape, node.attrs["axes"]) + 4
+    center, center_error = values, 0 * np.abs(values)
+    if node.op == "layernorm":
+        center = values - values.mean(axes, keepdims=True)
+        center_error = depth * unit * np.abs(values).mean(axes, keepdims=True) + unit * np.abs(values)
+    size = np.abs(center)
+    variance = (center**2).mean(axes, keepdims=True)
+    variance_error = (2 * size * center_error + center_error**2).mean(axes, keepdims=True) + depth * unit * variance
+    total = variance + WIDE(node.attrs["eps"])
+    root = 1 / np.sqrt(total)
+    relative = variance_error / total + 4 * unit
+    true, error = center * root, (center_error + size * relative + size * unit * 2) * root
+    error = error + np.ldexp(WIDE(1), element.accumulator.least)
+    for i, parameter in enumerate(operands[1:]):
+        shape = [size if a in axes else 1 for a, size in enumerate(values.shape)]
+        wide = parameter.astype(WIDE).reshape(shape)
+        if i == 0:
+            true, error = true * wide, error * np.abs(wide)
+        else:
+            error = error + unit * np.abs(true)
+            true = true + wide
+        error = error + unit * np.abs(true)
+    expected = near(true, 2, result, np.where(np.isfinite(error), error, 0))
+    limit = np.sqrt(WIDE(element.accumulator.largest)) / 16 / max(count, 1)
+    lost = ~(relative < 0.1) | ~np.isfinite(error) | ~((size < limit).all(axes, keepdims=True)) | (variance < WIDE(1e-30))
+    expected.free = np.broadcast_to(lost, true.shape)
+    return expected
+
+
 def combiner_named(name):
     return next(combiner for combiner in COMBINERS if combiner.name == name)
 
@@ -216,4 +334,15 @@ def expected(node, operands, elements, results, sizes):
         return expect_reduce(node, operands, elements, results)
     if node.op == "matmul":
         return expect_matmul(operands, elements[0], results[0])
+    if node.op == "gather":
+        return [Exact(gather(node, operands, sizes[0]))]
+    if node.op == "iota":
+        return [Exact(iota(node, sizes[0], results[0]))]
+    if node.op in ("cumsum", "argmax"):
+        function = cumsum if node.op == "cumsum" else argmax
+        return [Exact(function(node, operands[0], elements[0], results[0]))]
+    if node.op in ("mean", "softmax"):
+        return [(mean if node.op == "mean" else softmax)(node, operands[0], elements[0], results[0])]
+    if node.op in ("layernorm", "rmsnorm"):
+        return [norm(node, operands, elements[0], results[0])]
     return None

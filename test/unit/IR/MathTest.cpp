@@ -89,8 +89,11 @@ template <typename R> R right(OpKind kind, R x) {
   }
 }
 
-/// What the rows promise. The bodies say what they reach; a coefficient that is off in its last digits fails here.
-double tolerance(OpKind kind) { return kind == OpKind::Gelu ? 3 : 1; }
+/// What the rows promise, and half a unit where 80 bits do not hold the exponent of the true value. The bodies say what they reach;
+/// a coefficient that is off in its last digits fails here.
+template <typename T> double tolerance(OpKind kind) {
+  return kind == OpKind::Gelu ? 3 : kind == OpKind::GeluTanh && sizeof(T) == 8 ? 1.5 : 1;
+}
 
 template <typename T> void expectWithinTolerance(OpKind kind, const std::vector<T> &x) {
   using R = std::conditional_t<sizeof(T) == 4, double, long double>;
@@ -103,7 +106,7 @@ template <typename T> void expectWithinTolerance(OpKind kind, const std::vector<
       worst = apart;
       at = x[i];
     }
-  EXPECT_LE(worst, tolerance(kind)) << opInfo(kind).name << " at " << at << " is " << apply(kind, at);
+  EXPECT_LE(worst, tolerance<T>(kind)) << opInfo(kind).name << " at " << at << " is " << apply(kind, at);
 }
 
 /// Bit patterns spread over all of T: both signs, all exponents, NaNs.
