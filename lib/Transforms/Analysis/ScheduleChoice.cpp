@@ -1,8 +1,8 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
-#include <set>
 #include <bit>
+#include <set>
 
 namespace minic {
 
