@@ -14,6 +14,11 @@ import tempfile
 import graphs
 
 
+def single(number):
+    """As the f32 that it is printed for."""
+    return struct.unpack("f", struct.pack("f", number))[0]
+
+
 def flatten(data):
     return [number for part in data for number in flatten(part)] if isinstance(data, list) else [data]
 
@@ -44,8 +49,7 @@ def check(minic, shape, n, *flags, stack=None):
     if len(results) != len(graph.expected):
         sys.exit(f"{shape} {n}: {len(results)} outputs, expected {len(graph.expected)}")
     for i, (result, expected) in enumerate(zip(results, graph.expected)):
-        # Texts have the fewest digits that tell f32 numbers apart.
-        if any(struct.pack("f", number) != struct.pack("f", expected) for number in result):
+        if any(single(number) != single(expected) for number in result):
             sys.exit(f"{shape} {n}: output {i} is {result[:8]}, expected {expected} everywhere")
 
 
