@@ -121,17 +121,13 @@ def expect_reduce(node, operands, elements, results):
     axes = node.attrs["axes"]
     moved = [_moved(values, axes) for values in operands]
     if node.combiner is not None:
-        # Integers are combined in the type that they are counted in.
-        wide = [values.astype(element.accumulator.work) if element.is_int else values for values, element in zip(moved, elements)]
-        accumulators = [element.accumulator if element.is_int else element for element in elements]
-        given = node.combiner.evaluate(wide, accumulators, results)
-        return [Exact(e.values.astype(r.work)) if r.is_int and isinstance(e, Exact) else e for e, r in zip(given, results)]
+        return node.combiner.evaluate(moved, elements, results)
     element, values = elements[0], moved[0]
     if node.word == "sum":
         if element.is_int:
             return [Exact(values.sum(-1, dtype=element.accumulator.work).astype(results[0].work))]
         return [reduce_sum(values, depth_of(operands[0].shape, axes), element, results[0])]
-    return [Exact(reduce_extreme(node.word, values, element).astype(results[0].work))]
+    return [Exact(reduce_extreme(node.word, values, element))]
 
 
 def expect_matmul(operands, element, result):

@@ -1,8 +1,8 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
-#include <set>
 #include <bit>
+#include <set>
 
 namespace minic {
 
@@ -201,14 +201,14 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;
-  // What does not feed the products must not run along k: its sweep is over.
-  std::set<const Operation *> feeding = {contraction};
+  // What feeds no product must not run along k: its sweep is over.
+  std::set<const Operation *> feeding;
   for (size_t i = ops.size(); i-- > 0;)
-    if (feeding.count(ops[i]))
+    if (ops[i]->info().axes == AxisRule::Contract || feeding.count(ops[i]))
       for (const Value *operand : ops[i]->operands())
         feeding.insert(operand->definition());
   for (Operation *op : ops)
-    for (unsigned i = 0; i < op->numOperands() && !feeding.count(op); ++i)
+    for (unsigned i = 0; i < op->numOperands() && op->info().axes != AxisRule::Contract && !feeding.count(op); ++i)
       if (space.isReduced(space.axesOfUse(op, i)))
         return std::nullopt;
   // The loops must be batch axes, then row, column and contracted axis.

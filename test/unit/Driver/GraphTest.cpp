@@ -135,7 +135,7 @@ TEST(GraphTest, EveryElementwiseRowOfGraphs) {
     SCOPED_TRACE(info.name);
     Graph graph("g");
     size_t count = 1 + size_t(std::count(info.operands.begin(), info.operands.end(), ','));
-    DType dtype = info.dtypes.contains(DType::F32) ? DType::F32 : DType::I32;
+    DType dtype = info.dtypes.contains(DType::F32) ? DType::F32 : info.dtypes.contains(DType::I32) ? DType::I32 : DType::I1;
     Tensor x = graph.input("x", dtype, {"N"});
     graph.output("r", elementwise(info.kind, std::vector<Operand>(count, Operand(x)), info.word ? info.word->words[0] : ""));
     EXPECT_NE(textOf(graph).find(" = " + std::string(info.name) + " "), std::string::npos);
