@@ -125,9 +125,16 @@ static llvm::Value *insideWidth(IRBuilder &ir, llvm::Value *amount, llvm::Value 
   llvm::Value *inside = ir.CreateICmpULT(amount, integer(amount, amount->getType()->getIntegerBitWidth()));
   return ir.CreateSelect(inside, shifted, integer(amount, 0));
 }
-static llvm::Value *shiftLeft(IRBuilder &ir, llvm::Value *x, llvm::Value *y) { return insideWidth(ir, y, ir.CreateShl(x, y)); }
+/// LLVM makes of a shift that a select guards PTX's own, which clamps its amount, but drops the upper half of one of 64 bits
+/// before; where nothing but the lower bits reach the shift it leaves the select.
+static llvm::Value *lowerBits(IRBuilder &ir, llvm::Value *y) {
+  return ir.CreateAnd(y, integer(y, y->getType()->getIntegerBitWidth() - 1));
+}
+static llvm::Value *shiftLeft(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
+  return insideWidth(ir, y, ir.CreateShl(x, lowerBits(ir, y)));
+}
 static llvm::Value *shiftRightUnsigned(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
-  return insideWidth(ir, y, ir.CreateLShr(x, y));
+  return insideWidth(ir, y, ir.CreateLShr(x, lowerBits(ir, y)));
 }
 static llvm::Value *shiftRight(IRBuilder &ir, llvm::Value *x, llvm::Value *y) {
   return ir.CreateAShr(x, ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, y, integer(y, y->getType()->getIntegerBitWidth() - 1)));

@@ -280,7 +280,8 @@ Tensor mean(Operand x, const Axes &axes, bool keepDims) {
   if (!call.sound)
     return call.invalid();
   std::vector<int64_t> reduced = GraphState::normalized(axes, call.values[0]->type());
-  return keptDims(call, call.graph->make(OpKind::Mean, call.values, {{"axes", Attribute::ints(reduced)}}, call.at), reduced, keepDims);
+  return keptDims(call, call.graph->make(OpKind::Mean, call.values, {{"axes", Attribute::ints(reduced)}}, call.at), reduced,
+                  keepDims);
 }
 
 Tensor softmax(Operand x, int64_t axis) { return alongAxis(OpKind::Softmax, x, axis); }
@@ -297,6 +298,8 @@ static Tensor norm(OpKind kind, const std::vector<Operand> &operands, const Axes
 Tensor layerNorm(const std::vector<Operand> &xScaleShift, const Axes &axes, double eps) {
   return norm(OpKind::LayerNorm, xScaleShift, axes, eps);
 }
-Tensor rmsNorm(const std::vector<Operand> &xScale, const Axes &axes, double eps) { return norm(OpKind::RmsNorm, xScale, axes, eps); }
+Tensor rmsNorm(const std::vector<Operand> &xScale, const Axes &axes, double eps) {
+  return norm(OpKind::RmsNorm, xScale, axes, eps);
+}
 
 } // namespace minic

@@ -308,11 +308,13 @@ void FunctionVerifier::visitBlock(Block &block, OpKind terminator, const std::st
     reporter.error(last ? last->loc() : loc, ErrorCode::MissingTerminator,
                    what + " must end with `" + std::string(opInfo(terminator).name) + "`, but " +
                        (last ? "ends with " + opText(*last) : "is empty"));
-  for (Value *argument : block.arguments())
-    depthOf.erase(argument);
-  for (Operation &op : block)
-    for (Value *result : op.results())
-      depthOf.erase(result);
+  if (block.parentOp()) { // Nothing comes after a function's own block.
+    for (Value *argument : block.arguments())
+      depthOf.erase(argument);
+    for (Operation &op : block)
+      for (Value *result : op.results())
+        depthOf.erase(result);
+  }
   --depth;
 }
 

@@ -487,7 +487,8 @@ bool Evaluator::matmul(const Operation &op) {
     return fail(&op, ErrorCode::OutOfMemory, "no memory for a matmul");
   int64_t m = lhsShape[lhsShape.size() - 2], k = lhsShape.back(), n = rhsShape.back(), rows = rhsShape[rhsShape.size() - 2];
   if (rows != k)
-    return fail(&op, ErrorCode::ContractedMismatch, "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rows));
+    return fail(&op, ErrorCode::ContractedMismatch,
+                "the contracted sizes are " + std::to_string(k) + " and " + std::to_string(rows));
   if (!make(&op, lhs.dtype, count, out))
     return false;
   std::memset(out.data.get(), 0, size_t(count * dtypeBytes(out.dtype)));

@@ -95,7 +95,8 @@ void evalComposite(const Operation &op, std::span<const int64_t> shape, std::spa
       y[i] = meanOf(x + start, rows, [](double v) { return v; });
     else if (op.is(OpKind::Argmax))
       writeScalar(out + int64_t(i) * dtypeBytes(result),
-                  Scalar{uint64_t(rows.elements.empty() ? integerRange(result).greatest : largestIn(operands[0], start, rows))}, result);
+                  Scalar{uint64_t(rows.elements.empty() ? integerRange(result).greatest : largestIn(operands[0], start, rows))},
+                  result);
     else
       normalize(op, x + start, rows, operands, y + start);
   }

@@ -7,7 +7,8 @@
 
 namespace minic::interp {
 
-/// Softmax, layernorm, rmsnorm, mean or argmax. `operands` hold all their elements, floats as f64; `out` gets the result's, likewise.
+/// Softmax, layernorm, rmsnorm, mean or argmax. `operands` hold all their elements, floats as f64; `out` gets the result's,
+/// likewise.
 void evalComposite(const Operation &op, std::span<const int64_t> shape, std::span<const LaneArray> operands, std::byte *out);
 
 } // namespace minic::interp

@@ -248,8 +248,11 @@ class Generator:
 
     def add_matmul(self):
         allowed = [name for name in self.table["matmul"].dtypes if name in self.stored]
-        first = self.existing(lambda t: t.element in allowed and len(t.shape) >= 2) if self.chance(0.7) else self.input(
-            Type(self.element(allowed), [self.pick(self.pool), self.pick(self.pool)]))
+        if self.chance(0.7):
+            first = self.existing(lambda t: t.element in allowed and len(t.shape) >= 2)
+        else:
+            shape = [self.pick(self.pool), self.pick(self.pool)]
+            first = self.input(Type(self.element(allowed), shape if self.fits(shape) else [Dim(1), shape[1]]))
         t = self.graph.type(first)
         batch, (rows, columns) = t.shape[:-2], t.shape[-2:]
         kept = batch  # The other operand's batch axes may be missing or 1.

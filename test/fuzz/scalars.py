@@ -21,7 +21,54 @@ def divide(a, b):
     safe = np.where(b == 0, 1, b).astype(b.dtype)
     quotient = a // safe
     quotient = quotient + ((quotient * safe != a) & ((a < 0) != (safe < 0))).astype(a.dtype)
-    return np.where(b == 0, np.array(-1).astype(a.dtype), np.where(safe == np.array(-1).astype(a.dtype), -a, quotient) if a.dtype.kind == "i" else quotient)
+    if a.dtype.kind == "i":
+        quotient = np.where(safe == -1, -a, quotient)
+    return np.where(b == 0, np.array(-1).astype(a.dtype), quotient)
+
+
+def shift(a, b, function, beyond):
+    """The amount is unsigned; from the width on the result is `beyond`."""
+    width, amount = 8 * a.dtype.itemsize, b.view(f"u{b.dtype.itemsize}")
+    return np.where(amount >= width, beyond, function(a, np.where(amount >= width, 0, amount).astype(a.dtype))).astype(a.dtype)
+
+
+def shift_right_unsigned(a, b):
+    unsigned = f"u{a.dtype.itemsize}"
+    return np.asarray(shift(a.view(unsigned), b.view(unsigned), np.right_shift, 0)).view(a.dtype)
+
+
+def erf_parts(x):
+    """erf and erfc of |x|, both with the relative accuracy of long double: a series of positive terms, a continued fraction from 1 on."""
+    x = np.abs(x)
+    small = np.minimum(x, 1)
+    term = total = small
+    for n in range(1, 40):
+        term = term * (2 * small * small) / (2 * n + 1)
+        total = total + term
+    root = np.sqrt(4 * np.arctan(WIDE(1)))
+    erf = 2 / root * np.exp(-small * small) * total
+    large = np.clip(x, 1, 200)
+    fraction = large
+    for n in range(600, 0, -1):
+        fraction = large + WIDE(n) / 2 / fraction
+    erfc = np.exp(-large * large) / root / fraction
+    erfc = np.where(np.isinf(x), 0, erfc)
+    return np.where(np.isnan(x), x, np.where(x < 1, erf, 1 - erfc)), np.where(np.isnan(x), x, np.where(x < 1, 1 - erf, erfc))
+
+
+def gelu(x):
+    """x times the normal distribution function; in 1 - erf of small numbers nothing cancels that matters."""
+    erf, erfc = erf_parts(x / np.sqrt(WIDE(2)))
+    return limit_at_minus_infinity(x, x * np.where(x < 0, erfc, 1 + erf) / 2)
+
+
+def gelu_tanh(x):
+    inner = np.sqrt(2 / (4 * np.arctan(WIDE(1)))) * (x + WIDE("0.044715") * x**3)
+    return limit_at_minus_infinity(x, x / (1 + np.exp(-2 * inner)))
+
+
+def limit_at_minus_infinity(x, values):
+    return np.where(np.isneginf(x), WIDE(-0.0), values)
 
 
 EXACT = {
@@ -32,6 +79,14 @@ EXACT = {
     "rem": lambda a, b: np.where(b == 0, a, a - divide(a, np.where(b == 0, 1, b).astype(b.dtype)) * b),
     "abs": np.abs,
     "not": lambda a: ~a,
+    "sign": lambda a: np.where(a > 0, 1, np.where(a < 0, -1, a)).astype(a.dtype),
+    "clamp": lambda a, low, high: minimum(maximum(a, low), high),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "shl": lambda a, b: shift(a, b, np.left_shift, 0),
+    "shr_s": lambda a, b: shift(a, b, np.right_shift, np.where(a < 0, -1, 0)),
+    "shr_u": shift_right_unsigned,
     "neg": lambda a: -a,
     "max": maximum,
     "min": minimum,
@@ -46,10 +101,26 @@ EXACT = {
 NEAR = {
     "exp": (np.exp, 1),
     "log": (np.log, 1),
+    "exp2": (np.exp2, 1),
+    "expm1": (np.expm1, 1),
+    "log2": (np.log2, 1),
+    "log1p": (np.log1p, 1),
+    "tanh": (np.tanh, 1),
+    "sigmoid": (lambda a: 1 / (1 + np.exp(-a)), 1),
+    "silu": (lambda a: limit_at_minus_infinity(a, a / (1 + np.exp(-a))), 1),
+    "erf": (lambda a: np.copysign(erf_parts(a)[0], a), 1),
+    "gelu": (gelu, 3),
+    "gelu_tanh": (gelu_tanh, 1),
+    "sin": (np.sin, 1),
+    "cos": (np.cos, 1),
+    "pow": (np.power, 1),
 }
 
 # Nowhere decreasing or nowhere increasing in each operand, so that the corners of intervals bound the result.
-MONOTONE = {"add", "sub", "mul", "div", "neg", "max", "min", "sqrt", "rsqrt", "relu", "exp", "log"}
+MONOTONE = {
+    "add", "sub", "mul", "div", "neg", "max", "min", "sqrt", "rsqrt", "relu", "exp", "log", "exp2", "expm1", "log2", "log1p", "tanh", "sigmoid",
+    "erf", "floor", "ceil", "round", "sign", "clamp",
+}
 
 COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 

@@ -25,8 +25,8 @@ struct Lanes {
   bool splat = false; ///< One element stands for all.
 };
 
-/// Applies element-wise op `op` to `count` lanes. `out` has room for `count` elements of `resultType`. Functions with a body in IR run
-/// that. Narrow types are computed in `computeDType` and converted once, as `widen` has kernels do.
+/// Applies element-wise op `op` to `count` lanes. `out` has room for `count` elements of `resultType`. Functions with a body in IR
+/// run that. Narrow types are computed in `computeDType` and converted once, as `widen` has kernels do.
 void evalElementwise(const Operation &op, std::span<const Lanes> operands, DType resultType, std::byte *out, int64_t count);
 /// The same without an operation; `predicate` is compare's word.
 void evalElementwise(OpKind kind, std::string_view predicate, std::span<const Lanes> operands, DType resultType, std::byte *out,

@@ -63,6 +63,7 @@ private:
 };
 
 using AxisList = std::vector<int>;
+constexpr int noAxis = -1;
 
 /// Joins an op's use axes and result axes as its row says; returns the axes that it contracts, or nullopt for opaque ops.
 std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisList> &uses, const std::vector<AxisList> &results,
@@ -203,24 +204,33 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   auto tryJoin = [&](const AxisList &a, const AxisList &b) {
     bool joined = true;
     for (size_t i = 0; i < a.size(); ++i)
-      joined &= classes.find(a[i]) == classes.find(b[i]);
+      joined &= a[i] == noAxis || b[i] == noAxis || classes.find(a[i]) == classes.find(b[i]);
     if (joined)
       return;
     AxisClasses before = classes;
     for (size_t i = 0; i < a.size(); ++i)
-      classes.join(a[i], b[i]);
+      if (a[i] != noAxis && b[i] != noAxis)
+        classes.join(a[i], b[i]);
     if (anyRepeats())
       classes = before;
   };
-  std::map<const Value *, const AxisList *> firstUse; // Looked up only.
+  // A broadcast's axis of size 1 has a loop of its own, whatever the other reader does with it.
+  auto withoutStretched = [&](const Operation &op, AxisList axes) {
+    if (op.info().axes == AxisRule::Broadcast)
+      for (int &axis : axes)
+        if (classes.isUnit(axis))
+          axis = noAxis;
+    return axes;
+  };
+  std::map<const Value *, AxisList> firstUse; // Looked up only.
   for (Operation *op : ops)
     for (unsigned i = 0; i < op->numOperands(); ++i) {
       if (space.resultAxes.count(op->operand(i)) || readsFromMemory(*op, i))
         continue;
-      const AxisList &axes = space.useAxes[{op, i}];
-      auto [it, isFirst] = firstUse.emplace(op->operand(i), &axes);
+      AxisList axes = withoutStretched(*op, space.useAxes[{op, i}]);
+      auto [it, isFirst] = firstUse.emplace(op->operand(i), axes);
       if (!isFirst)
-        tryJoin(*it->second, axes);
+        tryJoin(it->second, axes);
     }
   for (const auto &[op, axes] : contractions) {
     const AxisList &first = contractions.front().second;

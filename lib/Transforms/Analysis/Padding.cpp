@@ -184,7 +184,8 @@ PaddingFact paddingOf(const Value *value, int64_t axis) {
   return known.at(value);
 }
 
-/// Of the narrow integers that were widened for a reduction, the greatest is no less neutral for a minimum than the greatest wide one.
+/// Of the narrow integers that were widened for a reduction, the greatest is no less neutral for a minimum than the greatest wide
+/// one.
 static bool keepsWidened(const PaddingFact &fact, const Operation &op, unsigned i) {
   const Operation *widened = op.operand(i)->definition();
   std::string_view word = op.wordAttr("combiner");

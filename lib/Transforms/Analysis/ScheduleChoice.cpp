@@ -1,8 +1,8 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
-#include <set>
 #include <bit>
+#include <set>
 
 namespace minic {
 
@@ -201,7 +201,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
       return std::nullopt;
-  // What does not feed the products must not run along k: its sweep is over.
+  // What feeds no product must not run along k: its sweep is over.
   std::set<const Operation *> feeding;
   for (size_t i = ops.size(); i-- > 0;)
     if (ops[i]->info().axes == AxisRule::Contract || feeding.count(ops[i]))

@@ -6,10 +6,10 @@
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
 // (IterationSpace) and a schedule, fits the target as one kernel (KernelResources), closes no cycle, gives outputs that every
-// program owns alone, and repeats no expensive work. Constants, broadcasts, transposes, slices and the like cost nothing in a region
-// and are copied to each one that reads through them, where slices, pads, concats and gathers read memory, so never what their own
-// region makes; reshapes are views of memory and stand between regions, and tables (constants that are lists) are memory that regions
-// read. In eager mode every op is its own group.
+// program owns alone, and repeats no expensive work. Constants, broadcasts, transposes, slices and the like cost nothing in a
+// region and are copied to each one that reads through them, where slices, pads, concats and gathers read memory, so never what
+// their own region makes; reshapes are views of memory and stand between regions, and tables (constants that are lists) are memory
+// that regions read. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
@@ -27,12 +27,12 @@ namespace {
 
 bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
-/// Past about this many ops an element takes as long to compute as to read and write, so that a larger region saves nothing, and
-/// what compiles it takes time that grows faster than its size.
-constexpr size_t maxGroupOps = 128;
+/// Past about this many ops an element takes as long to compute as to read and write, so that two regions take no longer than one,
+/// while compiling takes time that grows faster than a region.
+constexpr size_t maxGroupOps = 64;
 
 /// Readers that the search for cycles looks at before it gives up, which counts as a cycle: it keeps the time of a merge bounded.
-constexpr int maxSearch = 4096;
+constexpr int maxSearch = 1024;
 
 /// Ops are known by their positions in the graph.
 constexpr int noGroup = -1;
@@ -43,6 +43,7 @@ public:
   Fusion(Function &graph, PassContext &context) : graph(graph), context(context) {}
 
   void run() {
+    findMaterialized();
     for (Operation &op : graph.body())
       unshareOperands(op);
     makeGroups();
@@ -56,15 +57,16 @@ private:
 
   //===- Groups -===//
 
-  /// A free op that must exist in memory: it is returned, a reshape views it, or it is read at other indices.
-  static bool isMaterialized(const Operation &op) {
-    for (const Use &use : op.result()->uses())
-      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape) || readsFromMemory(*use.user, use.index))
-        return true;
-    return false;
+  /// Free ops that must exist in memory: they are returned, a reshape views them, or they are read at other indices.
+  void findMaterialized() {
+    for (Operation &op : graph.body())
+      for (unsigned i = 0; i < op.numOperands(); ++i)
+        if (Operation *definition = op.operand(i)->definition();
+            definition && (op.is(OpKind::Return) || op.is(OpKind::Reshape) || readsFromMemory(op, i)))
+          materialized.insert(definition);
   }
 
-  static bool isCopied(const Operation &op) { return isFreeInRegion(op) && !isTable(op) && !isMaterialized(op); }
+  bool isCopied(const Operation &op) const { return isFreeInRegion(op) && !isTable(op) && !materialized.count(&op); }
 
   /// A free op that an op reads twice, as in b times its own transpose, runs along other loops each time: each gets its own.
   void unshareOperands(Operation &op) {
@@ -95,7 +97,7 @@ private:
     for (Operation &op : graph.body()) {
       order[&op] = int(ops.size());
       ops.push_back(&op);
-      bool grouped = !op.info().terminator && !isTable(op) && (!isFreeInRegion(op) || isMaterialized(op));
+      bool grouped = !op.info().terminator && !isTable(op) && !isCopied(op);
       groupOf.push_back(grouped ? int(groups.size()) : noGroup);
       if (grouped)
         groups.push_back({order[&op]});
@@ -137,7 +139,7 @@ private:
     return result;
   }
 
-  /// The group ops that read a value, through free ops, or `memory`.
+  /// The group ops that read a value, through free ops, or `memory`; in program order.
   std::vector<int> findReaders(Value *value) {
     std::vector<int> result;
     std::vector<Value *> stack{value};
@@ -157,6 +159,7 @@ private:
           stack.push_back(use.user->result());
       }
     }
+    std::sort(result.begin(), result.end());
     return result;
   }
 
@@ -264,7 +267,8 @@ private:
            estimateResources(*space, *schedule, region, results).fit(context.target);
   }
 
-  /// A path from one group to the other through a third would become a cycle.
+  /// A path from one group to the other through a third would become a cycle. Ops after the consumer's last are groups of their own
+  /// so far, from which no path leads back.
   bool closesCycle(int producer, int consumer) const {
     int last = groups[size_t(consumer)].back(), left = maxSearch;
     std::vector<int> stack;
@@ -273,13 +277,10 @@ private:
       for (int op : groups[size_t(group)])
         for (const std::vector<int> &readers : readersOf[size_t(op)])
           for (int reader : readers) {
-            if (left-- <= 0)
-              return;
+            if (reader > last || left-- <= 0)
+              break;
             int next = reader == memory ? group : groupOf[size_t(reader)];
-            if (next == group || (direct && next == consumer))
-              continue;
-            // Nothing that starts after the consumer's last op leads back to it.
-            if (groups[size_t(next)].front() <= last && found.insert(next).second)
+            if (next != group && !(direct && next == consumer) && found.insert(next).second)
               stack.push_back(next);
           }
     };
@@ -386,6 +387,7 @@ private:
 
   Function &graph;
   PassContext &context;
+  std::unordered_set<const Operation *> materialized;
   std::vector<Operation *> ops;
   std::unordered_map<const Operation *, int> order; ///< Positions in `ops`.
   std::vector<int> groupOf;                         ///< Of each op.

@@ -1,5 +1,5 @@
-// expand-math: replaces functions (exp, tanh, ...) by their bodies over primitive operations (lib/IR/Math/*.ir); on whole tiles and in
-// combiners.
+// expand-math: replaces functions (exp, tanh, ...) by their bodies over primitive operations (lib/IR/Math/*.ir); on whole tiles and
+// in combiners.
 //
 //   %e = exp %z : tile<4x1024xf32, #l>  ->  %k = mul %z, %log2e; %n = sub %k, %shift; %r = fma %n, ...; ... : tile<4x1024xf32, #l>
 //

@@ -6,11 +6,17 @@ import argparse
 import json
 import os
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
 
 import graphs
+
+
+def single(number):
+    """As the f32 that it is printed for."""
+    return struct.unpack("f", struct.pack("f", number))[0]
 
 
 def flatten(data):
@@ -43,7 +49,7 @@ def check(minic, shape, n, *flags, stack=None):
     if len(results) != len(graph.expected):
         sys.exit(f"{shape} {n}: {len(results)} outputs, expected {len(graph.expected)}")
     for i, (result, expected) in enumerate(zip(results, graph.expected)):
-        if any(number != expected for number in result):
+        if any(single(number) != single(expected) for number in result):
             sys.exit(f"{shape} {n}: output {i} is {result[:8]}, expected {expected} everywhere")
 
 
