@@ -1,7 +1,7 @@
 # The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
 # Substitutions: %examples, %docs (those folders), %python, %case (test/cases/run_case.py), %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
 # see tools/Inputs/driver/FakeDriver.cpp).
-# Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer.
+# Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer, localedef (and the sources of de_DE).
 
 import os
 import shutil
@@ -34,6 +34,10 @@ if shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
     config.available_features.add("ptxas")
 if config.sanitizer:
     config.available_features.add("sanitizer")
+
+
+if shutil.which("localedef") and os.path.exists("/usr/share/i18n/locales/de_DE"):
+    config.available_features.add("localedef")
 
 
 def sees_device():

@@ -3,7 +3,6 @@ import re
 import resource
 import subprocess
 import sys
-import time
 
 
 def graph(kind, op="neg %x", result=None):
@@ -47,10 +46,12 @@ TAKEN = {
 
 
 def compile_text(text):
-    start = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(["minic", "compile", "-", "--emit=ptx", "-o", "/dev/null"], input=text.encode("latin-1"),
-                          capture_output=True, timeout=120)
-    return done.returncode, done.stderr.decode("latin-1"), time.monotonic() - start
+                          capture_output=True, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime  # The machine may be busy.
+    return done.returncode, done.stderr.decode("latin-1"), seconds
 
 
 def main():
@@ -60,7 +61,7 @@ def main():
         code, errors, seconds = compile_text(text)
         if code not in (0, 1) or (name in REFUSED and code == 0):
             faults.append(f"{name}: exit code {code}: {errors[:300]}")
-        elif "internal" in errors or "E0501" in errors and "bug of minic" in errors:
+        elif "bug of minic" in errors:
             faults.append(f"{name}: {errors[:300]}")
         elif name in REFUSED and not re.search(r"^[^\n]*:\d+:\d+: error: .* \[E\d{4}\]", errors):
             faults.append(f"{name}: no place and cause: {errors[:300]}")
