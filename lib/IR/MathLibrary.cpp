@@ -6,8 +6,8 @@
 // whole body was least. Pairs `a`, `a_lo` are the sum of both, and `a` is that sum rounded.
 //
 // "Within" is the largest distance found to the true value, in units in the last place of the result. exp and log: over all 2^32
-// operands of f32 and 10^8 random ones of f64. Others: over every 17th operand of f32 and 10^7 random ones of f64, against the host's
-// functions in the next wider type; gelu in f64 over 20000 against mpmath; pow over 3 * 10^7 and 3 * 10^6 pairs.
+// operands of f32 and 10^8 random ones of f64. Others: over every 17th operand of f32 and 10^7 random ones of f64, against the
+// host's functions in the next wider type; gelu in f64 over 20000 against mpmath; pow over 3 * 10^7 and 3 * 10^6 pairs.
 // test/unit/IR/MathTest.cpp repeats a part of that, tools/accuracy.py all of it.
 #include "minic/IR/MathLibrary.h"
 
