@@ -28,6 +28,8 @@ typedef struct MinicCompileOptions {
   size_t num_dims;
   const char *strides; /* "any": tensors of any strides and alignment, row-major ones being the fast case; "dense": row-major ones
                           alone, which compiles faster; NULL: "any" for artifacts, "dense" for texts. */
+  const char *const *specializations; /* Plans for some sizes in front of the one for all: "N % 8 == 0, M == 1"; may be NULL. */
+  size_t num_specializations;
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */

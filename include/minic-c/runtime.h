@@ -153,9 +153,9 @@ MINIC_API MinicError *minic_executable_results(MinicExecutable *executable, cons
 MINIC_API MinicError *minic_executable_result_dims(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
                                                    int64_t *dims, size_t capacity);
 
-/* Enqueues one run on `stream` (NULL: the default stream) and does not wait. Row-major tensors whose address is a multiple of 16 are
- * the fast case. Errors name the tensor: number, type, shape, device; strides and alignment where the artifact has no plan for them;
- * elements outside the allocation; results that overlap. What fails on the device is said by the next call that waits. */
+/* Enqueues one run on `stream` (NULL: the default stream) and does not wait. Row-major tensors whose address is a multiple of 16
+ * are the fast case. Errors name the tensor: number, type, shape, device; strides and alignment where the artifact has no plan for
+ * them; elements outside the allocation; results that overlap. What fails on the device is said by the next call that waits. */
 MINIC_API MinicError *minic_executable_run(MinicExecutable *executable, MinicStream *stream, const MinicTensor *inputs,
                                            size_t num_inputs, const MinicTensor *results, size_t num_results);
 /* From host memory to host memory; waits. Nothing between the elements of a result is written. */

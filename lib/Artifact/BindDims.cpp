@@ -36,6 +36,8 @@ public:
         checkShape(argument);
     if (errors.empty())
       checkAllBound();
+    if (errors.empty())
+      checkFacts();
     if (!errors.empty())
       return std::move(errors);
     return std::move(dims);
@@ -136,6 +138,22 @@ private:
     errors.push_back(std::move(error));
   }
 
+  void checkFacts() {
+    for (const DimFact &fact : plan.facts) {
+      auto value = fact.size.evaluate(dims);
+      if (value && fact.holds(*value))
+        continue;
+      Diagnostic error{.code = ErrorCode::BadDim,
+                       .message = "'" + plan.name + "' is for sizes where " + fact.str() + ", and " + fact.size.str() + " is " +
+                                  (value ? std::to_string(*value) : "no size")};
+      std::vector<std::string> names;
+      fact.size.collectNames(names);
+      for (const std::string &name : names)
+        error.note(name + " = " + std::to_string(dims.at(name)) + " by " + boundBy.at(name));
+      errors.push_back(std::move(error));
+    }
+  }
+
   void checkAllBound() {
     std::vector<std::string> names;
     auto collect = [&](const std::vector<DimExpr> &shape) {
@@ -148,6 +166,8 @@ private:
       collect(spec.shape);
     for (const PlanBuffer &buffer : plan.buffers)
       collect(buffer.spec.shape);
+    for (const DimFact &fact : plan.facts)
+      fact.size.collectNames(names);
     for (const PlanStep &step : plan.steps)
       collect(step.grid);
     for (const std::string &name : names)

@@ -15,12 +15,7 @@ bool isDense(const TensorView &view) {
   return isRowMajor(view.shape, view.strides) && view.memory % DeviceMemory(tensorAlignment) == 0;
 }
 
-bool takes(const TensorSpec &spec, const TensorView &view, const DimBindings &dims) {
-  for (size_t axis = 0; axis < spec.shape.size(); ++axis)
-    if (spec.shape[axis].evaluate(dims) != view.shape[axis])
-      return false;
-  return spec.strided || isDense(view);
-}
+bool takes(const TensorSpec &spec, const TensorView &view) { return spec.strided || isDense(view); }
 
 std::string listText(std::span<const int64_t> numbers) {
   std::string text;
@@ -53,6 +48,21 @@ std::vector<int64_t> stridesFor(const TensorSpec &spec, const TensorView &view) 
   return view.strides.empty() ? rowMajorStrides(view.shape) : std::vector(view.strides.begin(), view.strides.end());
 }
 
+/// One list per input, then one per result. A result that the run makes is row-major, whatever the plan takes.
+std::vector<std::vector<int64_t>> stridesFor(const Plan &plan, std::span<const TensorView> inputs,
+                                             std::span<const TensorView> results, const DimBindings &dims) {
+  std::vector<std::vector<int64_t>> strides;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    strides.push_back(stridesFor(plan.inputs[i], inputs[i]));
+  for (size_t i = 0; i < plan.results.size(); ++i) {
+    std::vector<int64_t> shape;
+    for (const DimExpr &size : plan.results[i].shape)
+      shape.push_back(size.evaluate(dims).value_or(0));
+    strides.push_back(stridesFor(plan.results[i], i < results.size() ? results[i] : TensorView{.shape = shape}));
+  }
+  return strides;
+}
+
 bool sameStrides(const std::vector<int64_t> &strides, const TensorSpec &spec, const TensorView &view) {
   if (!spec.strided)
     return isDense(view);
@@ -64,47 +74,34 @@ bool sameStrides(const std::vector<int64_t> &strides, const TensorSpec &spec, co
 Expected<PlanChoice> choosePlan(const Artifact &artifact, std::span<const TensorView> inputs, std::span<const TensorView> results,
                                 DimBindings given) {
   const Plan &last = artifact.signature();
-  auto dims = bindDims(last, inputs, results, std::move(given));
-  if (!dims)
-    return dims.takeErrors();
   for (auto [views, what] : {std::pair(inputs, "input"), std::pair(results, "result")})
     for (size_t i = 0; i < views.size(); ++i)
       if (const TensorView &view = views[i]; !view.strides.empty() && view.strides.size() != view.shape.size())
         return Diagnostic{.code = ErrorCode::BadInput,
-                          .message = std::string(what) + " '" + (what[0] == 'i' ? last.inputs : last.results)[i].name + "' has " +
+                          .message = std::string(what) + " " + std::to_string(i) + " of '" + last.name + "' has " +
                                      std::to_string(view.strides.size()) + " strides for " + std::to_string(view.shape.size()) +
                                      " axes"};
-  PlanChoice choice{.dims = std::move(*dims)};
-  for (; choice.plan < artifact.plans.size(); ++choice.plan) {
-    const Plan &plan = artifact.plans[choice.plan];
-    bool fit = true;
-    for (size_t i = 0; fit && i < inputs.size(); ++i)
-      fit = takes(plan.inputs[i], inputs[i], choice.dims);
-    for (size_t i = 0; fit && i < results.size(); ++i)
-      fit = takes(plan.results[i], results[i], choice.dims);
-    if (!fit)
+  for (size_t number = 0; number < artifact.plans.size(); ++number) {
+    const Plan &plan = artifact.plans[number];
+    bool isLast = &plan == &last;
+    auto dims = bindDims(plan, inputs, results, given);
+    if (!dims && isLast)
+      return dims.takeErrors();
+    if (!dims)
       continue;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      choice.strides.push_back(stridesFor(plan.inputs[i], inputs[i]));
-    for (size_t i = 0; i < plan.results.size(); ++i)
-      choice.strides.push_back(i < results.size() ? stridesFor(plan.results[i], results[i]) : std::vector<int64_t>());
-    // A result that the run makes is row-major, whatever the plan takes.
-    for (size_t i = results.size(); i < plan.results.size(); ++i)
-      if (plan.results[i].strided) {
-        std::vector<int64_t> shape;
-        for (const DimExpr &size : plan.results[i].shape)
-          shape.push_back(size.evaluate(choice.dims).value_or(0));
-        choice.strides[inputs.size() + i] = rowMajorStrides(shape);
-      }
-    return choice;
+    std::optional<Diagnostic> fault;
+    for (size_t i = 0; i < inputs.size() && !fault; ++i)
+      if (!takes(plan.inputs[i], inputs[i]))
+        fault = misfit("input '" + plan.inputs[i].name + "'", inputs[i]);
+    for (size_t i = 0; i < results.size() && !fault; ++i)
+      if (!takes(plan.results[i], results[i]))
+        fault = misfit("result '" + plan.results[i].name + "'", results[i]);
+    if (fault && isLast)
+      return *fault;
+    if (!fault)
+      return PlanChoice{number, *dims, stridesFor(plan, inputs, results, *dims)};
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!takes(last.inputs[i], inputs[i], choice.dims))
-      return misfit("input '" + last.inputs[i].name + "'", inputs[i]);
-  for (size_t i = 0; i < results.size(); ++i)
-    if (!takes(last.results[i], results[i], choice.dims))
-      return misfit("result '" + last.results[i].name + "'", results[i]);
-  return Diagnostic{.code = ErrorCode::BadStructure, .message = "no plan of '" + last.name + "' takes what the last one takes"};
+  return Diagnostic{.code = ErrorCode::BadStructure, .message = "an artifact without plans"};
 }
 
 bool PreparedPlan::fits(std::span<const TensorView> inputs, std::span<const TensorView> results) const {

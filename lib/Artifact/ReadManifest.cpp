@@ -198,6 +198,13 @@ private:
   static Plan plan(const Place &place) {
     Plan plan;
     plan.name = place["name"].text();
+    plan.facts = place["where"].list([](const Place &place) {
+      std::string text = place.text();
+      auto fact = parseDimFact(text);
+      if (!fact)
+        place.refuse("says nothing of a size: " + inQuotes(text));
+      return fact ? *fact : DimFact{};
+    });
     plan.buffers = place["buffers"].list([](const Place &place) { return PlanBuffer{readSpec(place)}; });
     auto count = int64_t(plan.buffers.size());
     for (int64_t i = 0, inputs = place["inputs"].number(0, count); i < inputs; ++i)

@@ -86,7 +86,11 @@ private:
       results.push_back({{"name", plan.results[i].name}, {"buffer", plan.resultBuffers[i]}});
     for (const PlanStep &each : plan.steps)
       steps.push_back(step(each));
+    std::vector<std::string> facts;
+    for (const DimFact &fact : plan.facts)
+      facts.push_back(fact.str());
     return {{"name", plan.name},
+            {"where", facts},
             {"inputs", plan.inputs.size()},
             {"buffers", std::move(buffers)},
             {"results", std::move(results)},

@@ -51,6 +51,13 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
       return badArgument("options.dims[" + std::to_string(i) + "]", "has no name");
     request.options.dims[options.dims[i].name] = options.dims[i].value;
   }
+  if (options.num_specializations && !options.specializations)
+    return badArgument("options.specializations", "is NULL, expected " + std::to_string(options.num_specializations) + " texts");
+  for (size_t i = 0; i < options.num_specializations; ++i) {
+    if (!options.specializations[i])
+      return badArgument("options.specializations[" + std::to_string(i) + "]", "is NULL, expected a text");
+    request.options.specializations.emplace_back(options.specializations[i]);
+  }
   if (options.device) {
     auto device = use<DeviceObject>(options.device, "options.device");
     if (!device)

@@ -95,6 +95,20 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
     return target.takeErrors();
   if (auto bound = bindDimNames(module, options.dims); !bound)
     return bound.takeErrors();
+  if (!options.specializations.empty()) {
+    auto graph = chooseFunction(module, options.graph);
+    if (!graph)
+      return graph.takeErrors();
+    if ((*graph)->kind != FunctionKind::Graph)
+      return Diagnostic{.code = ErrorCode::NothingToCompile,
+                        .message = "@" + (*graph)->name + " is a plan, and a graph is compiled for special sizes"};
+    if (auto done = specialize(**graph, options.specializations); !done)
+      return done.takeErrors();
+  }
+  for (Function *function : module.functions())
+    if (function->kind == FunctionKind::Graph)
+      if (auto done = applyFacts(*function); !done)
+        return done.takeErrors();
   PassContext context{module, **target, options.eager};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
@@ -149,6 +163,7 @@ public:
       : function(function), kernels(kernels), constants(constants) {}
 
   Expected<Plan> run() {
+    plan.facts = function.facts;
     for (Value *param : function.params())
       plan.inputs.push_back(plan.buffers[size_t(addBuffer(param))].spec);
     for (Operation &op : function.body())

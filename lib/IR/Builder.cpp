@@ -69,6 +69,23 @@ Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map) 
   return copy;
 }
 
+Function *cloneFunction(const Function &function, std::string name, Function *before) {
+  Function *copy = function.module().addFunction(function.kind, function.level, std::move(name), before);
+  copy->loc = function.loc;
+  copy->resultNames = function.resultNames;
+  copy->resultTypes = function.resultTypes;
+  copy->facts = function.facts;
+  for (const NamedAttribute &attribute : function.attrs())
+    copy->setAttr(attribute.name, attribute.value);
+  ValueMap map;
+  for (Value *param : function.params())
+    map.map(param, copy->body().addArgument(param->type(), param->name()));
+  Builder builder(copy->body());
+  for (const Operation &op : function.body())
+    cloneOperation(builder, op, map);
+  return copy;
+}
+
 std::vector<Value *> inlineBlock(Builder &builder, Block &block, std::span<Value *const> arguments, ValueMap &map) {
   for (unsigned i = 0; i < arguments.size(); ++i)
     map.map(block.argument(i), arguments[i]);

@@ -49,6 +49,7 @@ private:
   bool parseParam(Block &block);
   bool parseResults(std::vector<ResultText> &results);
   bool parseLevel();
+  bool parseFacts();
   void nameResults(std::vector<ResultText> &results);
   bool isFunctionStart();
   void skipToFunction(bool orBrace);

@@ -454,6 +454,10 @@ void verifyLaunch(Operation &op, VerifyReporter &reporter) {
   for (unsigned i = 0; i < op.numOperands(); ++i)
     if (Type wanted = kernel->params()[i]->type(); op.operand(i)->type() != wanted)
       return mismatch("gives " + operandText(op, i) + " for parameter %" + kernel->params()[i]->name() + ": " + wanted.str());
+  const std::vector<DimFact> &known = op.function().facts;
+  for (const DimFact &fact : kernel->facts)
+    if (std::ranges::find(known, fact) == known.end())
+      return mismatch("is not for sizes where " + fact.str() + ", as the kernel is");
   const Attribute *grid = nullptr;
   walk(kernel->body(), [&](Operation &inner) {
     if (!grid && inner.is(OpKind::ProgramId))

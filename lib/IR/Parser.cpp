@@ -195,6 +195,29 @@ bool ModuleParser::parseSignature(std::vector<ResultText> &results) {
       return false;
     function->setAttr(name.text, std::move(*value));
   }
+  return !tok.isWord("where") || parseFacts();
+}
+
+/// `where N % 8 == 0, 1 <= N <= 4096`, up to the brace. These are no tokens of the rest of the language.
+bool ModuleParser::parseFacts() {
+  constexpr size_t maxText = 4096;
+  lexer.skipBlank();
+  std::string_view rest = lexer.rest();
+  size_t length = std::min(rest.find('{'), rest.find("//"));
+  if (length == std::string_view::npos || length > maxText) {
+    advance();
+    expected("what is known of sizes, and `{`");
+    return false;
+  }
+  Token text = lexer.take(TokenKind::Ident, length);
+  advance();
+  auto facts = parseDimFacts(text.text);
+  if (!facts) {
+    Diagnostic fault = facts.takeErrors().front();
+    error(fault.code, text, fault.message).fix = fault.fix;
+    return true;
+  }
+  function->facts = std::move(*facts);
   return true;
 }
 

@@ -234,6 +234,8 @@ void ModulePrinter::print(const Function &f) {
     out += " at " + std::string(levelName(f.level));
   for (const NamedAttribute &attr : f.attrs())
     out += ", " + attr.name + " = " + attr.value.str();
+  for (size_t i = 0; i < f.facts.size(); ++i)
+    out += (i ? ", " : " where ") + f.facts[i].str();
   out += " {\n";
   for (const Operation &op : f.body())
     print(op, 2);

@@ -62,6 +62,7 @@ private:
   bool checkHeader();
   void checkKernelAttributes();
   void checkOtherwise();
+  void checkFacts();
   void checkResults();
 
   void visitBlock(Block &block, OpKind terminator, const std::string &what, SourceLoc loc);
@@ -412,6 +413,19 @@ void FunctionVerifier::checkOtherwise() {
     reporter.error(function.loc, ErrorCode::BadAttribute, "`otherwise` of " + who + " leads around in a circle");
 }
 
+/// Facts speak of sizes that the function has.
+void FunctionVerifier::checkFacts() {
+  if (function.facts.empty())
+    return;
+  std::vector<std::string> known = function.dimNames(), names;
+  for (const DimFact &fact : function.facts)
+    fact.size.collectNames(names);
+  for (const std::string &name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      reporter.error(function.loc, ErrorCode::UnknownDim, functionText(function) + " has no size called " + name).fix =
+          known.empty() ? "it has no named sizes" : "its names are " + wordList(known);
+}
+
 void FunctionVerifier::checkKernelAttributes() {
   std::string who = functionText(function);
   std::vector<std::string> known;
@@ -463,6 +477,7 @@ bool FunctionVerifier::checkHeader() {
   }
   checkKernelAttributes();
   checkOtherwise();
+  checkFacts();
   for (Value *param : function.params())
     checkParameter(*param);
   checkResults();

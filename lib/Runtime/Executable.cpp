@@ -35,8 +35,8 @@ struct Executable::Impl {
     auto count = [&](const char *verb, const char *what, const std::vector<TensorSpec> &specs, size_t given) {
       if (given != specs.size())
         errors.push_back({.code = given < specs.size() ? ErrorCode::MissingInput : ErrorCode::BadInput,
-                          .message = "'" + artifact->signature().name + "' " + verb + " " + std::to_string(specs.size()) + " " + what +
-                                     ", given " + std::to_string(given)});
+                          .message = "'" + artifact->signature().name + "' " + verb + " " + std::to_string(specs.size()) + " " +
+                                     what + ", given " + std::to_string(given)});
     };
     count("takes", "inputs", inputs, views.size());
     count("gives", "results", artifact->signature().results, results.size());

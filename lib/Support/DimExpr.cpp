@@ -193,18 +193,20 @@ std::optional<int64_t> DimExpr::evaluateSigned(const DimBindings &bindings) cons
   return fits ? std::optional(value) : std::nullopt;
 }
 
-DimExpr DimExpr::bind(const DimBindings &bindings) const {
+DimExpr DimExpr::bind(const DimBindings &bindings) const { return substitute({bindings.begin(), bindings.end()}); }
+
+DimExpr DimExpr::substitute(const std::map<std::string, DimExpr, std::less<>> &sizes) const {
   DimExpr result(coefficient);
   for (const Factor &factor : factors) {
     if (factor.ceilDivOf)
-      result = result * ceilDiv(factor.ceilDivOf->first.bind(bindings), factor.ceilDivOf->second.bind(bindings));
+      result = result * ceilDiv(factor.ceilDivOf->first.substitute(sizes), factor.ceilDivOf->second.substitute(sizes));
     else if (factor.sumOf) {
       DimExpr sum;
       for (const DimExpr &term : *factor.sumOf)
-        sum = sum + term.bind(bindings);
+        sum = sum + term.substitute(sizes);
       result = result * sum;
-    } else if (auto it = bindings.find(factor.name); it != bindings.end())
-      result = result * DimExpr(it->second);
+    } else if (auto it = sizes.find(factor.name); it != sizes.end())
+      result = result * it->second;
     else
       result = result * name(factor.name);
   }

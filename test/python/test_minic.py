@@ -162,6 +162,19 @@ class NumPy(Case):
         shared = np.lib.stride_tricks.as_strided(np.zeros(6, "float32"), (2, 3), (4, 4))
         self.refuses("E0602", "result 'y' has elements that share memory", self.scale.run, [self.x, self.w], [shared])
 
+    def test_specialize(self):
+        text = """graph @g(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) {
+            %y = reduce sum %x, axes = [1] : tensor<Mxf32>
+            return %y
+        }"""
+        total = minic.compile(text, specialize=["N % 4 == 0", "M == 1, N <= 9"], numerics="exact").load("cpu")
+        for shape in ((3, 8), (1, 3), (2, 3), (1, 0), (0, 4)):
+            x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+            np.testing.assert_array_equal(total(x), x.sum(1))
+        self.refuses("E0506", "@g has no size called K", minic.compile, text, specialize=["K == 1"])
+        dense = minic.compile(text, strides="dense").load("cpu")
+        self.refuses("E0602", "input 'x' has strides [1, 2], expected [3, 1]", dense, np.zeros((3, 2), "float32").T)
+
     def test_what_does_not_fit(self):
         call = self.scale
         self.refuses("E0602", "input 'w' has shape 2xf32, expected 3xf32", call, self.x, self.w[:2])

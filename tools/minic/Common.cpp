@@ -134,6 +134,10 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
     command.add_option("--strides", flags.strides,
                        "any|dense: whether there is a plan for tensors of any strides and alignment behind the one for row-major "
                        "tensors (default: any for artifacts, dense for what --emit shows)");
+  if (set & WithStrides)
+    addListFlag(
+        command, "--specialize", flags.specializations,
+        "put a plan for some sizes in front of the one for all: --specialize=\"N % 8 == 0, M == 1\"; may stand several times");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -174,6 +178,7 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.numerics = flags.numerics;
   options.eager = flags.mode == "eager";
   options.graph = flags.graph;
+  options.specializations = flags.specializations;
   if (!flags.strides.empty())
     options.anyStrides = flags.strides == "any";
   for (const std::string &dim : flags.dims) {

@@ -62,7 +62,7 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
   std::string file, graph, target, numerics, mode, strides;
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, specializations;
   bool json = false;
 };
 enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8 };

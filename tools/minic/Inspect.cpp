@@ -70,6 +70,13 @@ std::string stepText(const Artifact &artifact, const Plan &plan, const PlanStep 
          typeText(plan.buffers[size_t(step.result)].spec) + data;
 }
 
+std::vector<std::string> factTexts(const Plan &plan) {
+  std::vector<std::string> texts;
+  for (const DimFact &fact : plan.facts)
+    texts.push_back(fact.str());
+  return texts;
+}
+
 /// Whether the plan is for tensors of any strides.
 bool takesStrides(const Plan &plan) {
   auto isStrided = [](const TensorSpec &spec) { return spec.strided; };
@@ -101,7 +108,10 @@ std::string describe(const std::vector<Artifact> &artifacts, const std::string &
     for (const KernelCode &kernel : artifact.kernels)
       text += kernelText(kernel);
     for (const Plan &plan : artifact.plans) {
-      text += std::string("  plan for ") + (takesStrides(plan) ? "tensors of any strides" : "row-major tensors") + "\n";
+      text += std::string("  plan for ") + (takesStrides(plan) ? "tensors of any strides" : "row-major tensors");
+      if (plan.inputs.size() && specTexts(plan.inputs, "%") != specTexts(artifact.signature().inputs, "%"))
+        text += " (" + specTexts(plan.inputs, "%") + ")";
+      text += (plan.facts.empty() ? "" : " where " + join(factTexts(plan))) + "\n";
       for (const PlanStep &step : plan.steps)
         text += "    " + stepText(artifact, plan, step) + "\n";
       std::vector<std::string> results;
@@ -144,7 +154,10 @@ Json toJson(const Artifact &artifact) {
     Json steps = Json::array();
     for (const PlanStep &step : plan.steps)
       steps.push_back(stepText(artifact, plan, step));
-    plans.push_back({{"strided", takesStrides(plan)}, {"steps", std::move(steps)}});
+    plans.push_back({{"strided", takesStrides(plan)},
+                     {"inputs", toJson(plan.inputs)},
+                     {"where", factTexts(plan)},
+                     {"steps", std::move(steps)}});
   }
   return {{"target", artifact.target}, {"numerics", artifact.numerics}, {"kernels", kernels}, {"plans", plans}};
 }

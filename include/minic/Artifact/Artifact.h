@@ -2,7 +2,7 @@
 #pragma once
 
 #include "minic/Support/DType.h"
-#include "minic/Support/DimExpr.h"
+#include "minic/Support/DimFact.h"
 
 #include <optional>
 #include <string>
@@ -84,6 +84,7 @@ struct Plan {
   std::string name;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> results;
+  std::vector<DimFact> facts;      ///< What sizes must be.
   std::vector<PlanBuffer> buffers; ///< Inputs first.
   std::vector<PlanStep> steps;
   std::vector<int> resultBuffers; ///< One per result; distinct, none an input.

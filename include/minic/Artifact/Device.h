@@ -49,8 +49,8 @@ public:
   virtual Expected<DeviceMemory> allocate(int64_t bytes, StreamHandle stream) = 0;
   /// Gives memory back once what is on `stream` now is done.
   virtual void release(DeviceMemory memory, StreamHandle stream) = 0;
-  /// Whether addresses are what other libraries take for addresses, and one allocation may serve many buffers. Where not, they stand
-  /// for memory, and each buffer has its own bounds.
+  /// Whether addresses are what other libraries take for addresses, and one allocation may serve many buffers. Where not, they
+  /// stand for memory, and each buffer has its own bounds.
   virtual bool isAddressable() const = 0;
   /// The allocation that memory lies in, where the device knows it.
   virtual std::optional<MemoryExtent> extentOf(DeviceMemory memory) = 0;
@@ -62,8 +62,8 @@ public:
   /// Fills memory with 0xFF bytes, NaN in every float type; to the interpreter it is undefined from here on.
   virtual Expected<void> poison(DeviceMemory memory, int64_t bytes, StreamHandle stream) = 0;
 
-  /// `artifact.kernels[kernel]` over the product of `grid` (> 0) CTAs; `grid` holds the axes of the program id, `strides` the kernel's
-  /// stride arguments. The artifact must outlive the launch.
+  /// `artifact.kernels[kernel]` over the product of `grid` (> 0) CTAs; `grid` holds the axes of the program id, `strides` the
+  /// kernel's stride arguments. The artifact must outlive the launch.
   virtual Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
                                                             const DimBindings &dims, std::span<const int64_t> strides = {}) = 0;
   /// Records what `body` enqueues on the stream it is given, without doing it.

@@ -20,6 +20,8 @@ struct CompileOptions {
   std::string target;   ///< Empty: the module's own, else the default.
   std::string numerics; ///< Empty: the module's own, else "default".
   DimBindings dims;     ///< Names bound at compile time.
+  /// Plans for some sizes in front of the one for all, each with facts of names: "N % 8 == 0, M == 1".
+  std::vector<std::string> specializations;
   bool eager = false;
   /// Whether there is a plan for tensors of any strides and alignment as well. Unstated: in artifacts, not in texts.
   std::optional<bool> anyStrides;

@@ -9,6 +9,7 @@
 #include "minic/IR/OpKind.h"
 #include "minic/IR/Type.h"
 #include "minic/Support/Diagnostic.h"
+#include "minic/Support/DimFact.h"
 
 #include <deque>
 #include <memory>
@@ -190,6 +191,7 @@ public:
   SourceLoc loc;
   std::vector<std::string> resultNames;
   std::vector<Type> resultTypes;
+  std::vector<DimFact> facts; ///< `where 1 <= N <= 4096`: it is run for such sizes alone.
 
   Module &module() const { return *owner; }
   Block &body() const { return *block; }
@@ -201,7 +203,8 @@ public:
   void setAttr(std::string_view name, Attribute value);
   void removeAttr(std::string_view name);
   std::span<const NamedAttribute> attrs() const { return attributes; }
-  /// The function that stands behind this one, for arguments that do not fit here (`otherwise = @f_strided`); null if there is none.
+  /// The function that stands behind this one, for arguments that do not fit here (`otherwise = @f_strided`); null if there is
+  /// none.
   Function *otherwise() const;
   /// Names of dims that its types and attributes mention, in order of first appearance (parameters first).
   std::vector<std::string> dimNames() const;

@@ -46,7 +46,9 @@ public:
 
   /// The value under `bindings`; nullopt if a name is unbound, it is negative, or it overflows int64.
   std::optional<int64_t> evaluate(const DimBindings &bindings) const;
-  /// The expression with the names in `bindings` replaced by their values.
+  /// The expression with the names in `sizes` replaced.
+  DimExpr substitute(const std::map<std::string, DimExpr, std::less<>> &sizes) const;
+  /// The same with values.
   DimExpr bind(const DimBindings &bindings) const;
   /// Adds the names that occur here, in order of first appearance.
   void collectNames(std::vector<std::string> &names) const;

@@ -29,7 +29,19 @@ static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
   return std::min<int64_t>(8, 16 / bytes);
 }
 
-static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
+/// A row that is at most this long may stand in one block.
+static constexpr int64_t maxBlock = 8192;
+
+/// The size, or how large it can be at most if it fits one block.
+static std::optional<int64_t> boundOf(const DimExpr &extent, std::span<const DimFact> facts) {
+  if (extent.isConstant())
+    return extent.constant();
+  int64_t most = mostOf(extent, facts);
+  // Of a row that may be empty the loop stays, so there is nothing to gain.
+  return most <= maxBlock && leastOf(extent, facts) >= 1 ? std::optional(most) : std::nullopt;
+}
+
+static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span<const DimFact> facts) {
   const auto &loops = space.axes();
   size_t rank = loops.size();
   Schedule s;
@@ -81,11 +93,12 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec) {
   } else if (loops[last].reduced) {
     // A row is reduced by one warp up to 1024 elements and by up to 8 warps beyond; a longer row streams in blocks of 8192.
     int row = innermost(false);
-    s.block[last] = loops[last].extent.isConstant() ? blockFor(loops[last].extent, 8192) : 1024;
+    auto length = boundOf(loops[last].extent, facts);
+    s.block[last] = length ? blockFor(*length, maxBlock) : 1024;
     vec = std::min(vec, s.block[last]);
     placeLanes(row);
     // Of a length that is not known, four warps take 1024 at a time: few registers, and code that is compiled fast.
-    s.warps[last] = loops[last].extent.isConstant() ? std::clamp<int64_t>(s.block[last] / 1024, 1, 8) : 4;
+    s.warps[last] = length ? std::clamp<int64_t>(s.block[last] / 1024, 1, 8) : 4;
     if (row >= 0) {
       s.warps[size_t(row)] = s.warps[last] > 1 ? 1 : 4;
       s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
@@ -170,7 +183,7 @@ static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, st
     if (op->info().axes != AxisRule::Reduce)
       continue;
     auto alone = IterationSpace::compute({&op, 1});
-    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true));
+    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true), op->function().facts);
     const std::vector<int> &here = space.axesOfUse(op, 0), &there = alone->axesOfUse(op, 0);
     for (int64_t axis : op->intsAttr("axes")) {
       size_t a = size_t(here[size_t(axis)]), b = size_t(there[size_t(axis)]);
@@ -192,7 +205,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
       return scanSchedule(space);
   }
   if (!contraction) {
-    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact));
+    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact), ops.front()->function().facts);
     if (exact && !keepsOrder(schedule, space, ops))
       return std::nullopt;
     return schedule;

@@ -32,6 +32,7 @@ public:
     Function *strided = module.addFunction(FunctionKind::Plan, Level::Plan, name, after(plan));
     strided->loc = plan.loc;
     strided->resultNames = plan.resultNames;
+    strided->facts = plan.facts;
     builder.emplace(strided->body());
     builder->setLoc(plan.loc);
     for (Value *param : plan.params())
@@ -142,20 +143,11 @@ private:
     Function *&variant = variants[{kernel.name, strided}];
     if (variant)
       return variant;
-    variant = module.addFunction(FunctionKind::Kernel, kernel.level, module.freshName(kernel.name + "_strided"), after(kernel));
-    variant->loc = kernel.loc;
-    for (const NamedAttribute &attribute : kernel.attrs())
-      variant->setAttr(attribute.name, attribute.value);
-    std::vector<Value *> params;
+    variant = cloneFunction(kernel, module.freshName(kernel.name + "_strided"), after(kernel));
     for (size_t i = 0; i < strided.size(); ++i) {
-      Value *param = kernel.params()[i];
-      params.push_back(variant->body().addArgument(context.withStrided(param->type(), strided[i]), param->name()));
+      Value *param = variant->params()[i];
+      param->setType(context.withStrided(param->type(), strided[i]));
     }
-    ValueMap map;
-    Builder inner(variant->body());
-    inlineBlock(inner, kernel.body(), params, map);
-    inner.setLoc(kernel.terminator()->loc());
-    inner.create(OpKind::Return, {}, {});
     return variant;
   }
 
@@ -180,6 +172,7 @@ private:
     graph->resultNames = {"y"};
     Type tensor = context.withKind(type, TypeKind::Tensor);
     graph->resultTypes = {tensor};
+    graph->facts = plan.facts;
     Builder outer(graph->body());
     outer.setLoc(plan.loc);
     Operation *fusion = outer.create(OpKind::Fusion, {graph->body().addArgument(tensor, "x")}, {tensor});

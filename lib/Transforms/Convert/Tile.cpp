@@ -18,6 +18,7 @@
 #include "minic/Transforms/Analysis/StructuralKey.h"
 #include "minic/Transforms/Passes.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -47,6 +48,12 @@ std::string kernelName(const Function &graph, Block &region, const Schedule &sch
   return name + block;
 }
 
+std::vector<std::string> namesOf(const DimFact &fact) {
+  std::vector<std::string> names;
+  fact.size.collectNames(names);
+  return names;
+}
+
 class PlanBuilder {
 public:
   explicit PlanBuilder(Function &graph) : graph(graph), module(graph.module()), context(module.context()) {}
@@ -55,6 +62,9 @@ public:
     Function *plan = module.addFunction(FunctionKind::Plan, Level::Plan, graph.name, &graph);
     plan->loc = graph.loc;
     plan->resultNames = graph.resultNames;
+    plan->facts = graph.facts;
+    if (const Attribute *otherwise = graph.attr("otherwise"))
+      plan->setAttr("otherwise", *otherwise);
     Builder builder(plan->body());
     for (Value *param : graph.params())
       buffers.map(param, plan->body().addArgument(context.withKind(param->type(), TypeKind::Buffer), param->name()));
@@ -142,6 +152,11 @@ private:
     for (Value *result : fusion.results())
       kernel->body().addArgument(context.withKind(result->type(), TypeKind::Buffer), result->name());
     emitKernel(fusion, space, schedule, *kernel);
+    std::vector<std::string> names = kernel->dimNames();
+    for (const DimFact &fact : graph.facts)
+      if (std::ranges::all_of(namesOf(fact),
+                              [&](const std::string &name) { return std::ranges::find(names, name) != names.end(); }))
+        kernel->facts.push_back(fact);
     return kernel;
   }
 

@@ -274,11 +274,17 @@ private:
   /// Loops whose trip count is known to be 0 or 1.
   void visitFor(Operation &op) {
     auto lo = smallSplatOf(op.operand(0)), hi = smallSplatOf(op.operand(1)), step = smallSplatOf(op.operand(2));
-    if (!lo || !hi || !step)
+    if (!lo || !step)
       return;
-    if (*lo >= *hi)
+    if (hi && *lo >= *hi)
       return replace(op, {op.operands().begin() + 3, op.operands().end()});
-    if (*lo + *step < *hi)
+    const Operation *end = op.operand(1)->definition();
+    int64_t least = hi.value_or(0), most = hi.value_or(INT64_MAX);
+    if (end && end->is(OpKind::Dim)) {
+      least = leastOf(*end->attr("expr")->asDim(), function.facts);
+      most = mostOf(*end->attr("expr")->asDim(), function.facts);
+    }
+    if (least <= *lo || most > *lo + *step)
       return;
     Builder builder(&op);
     std::vector<Value *> arguments = {op.operand(0)};

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p, string_at
-from typing import Any, Mapping, Optional, Tuple, Union
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library, _types
 from ._device import Device, open_device
@@ -66,14 +66,16 @@ def compile(
     dims: Optional[Mapping[str, int]] = None,
     graph: Optional[str] = None,
     strides: Optional[str] = None,
+    specialize: Sequence[str] = (),
 ) -> Artifact:
     """Compiles a graph: IR text, or the path of a file.
 
     `target`: "sm_90a"; None: the text's own, else that of `device`, else "sm_90a". Without `device` no driver is opened.
     `numerics`: "exact", "default" or "fast". `mode`: "fused", or "eager" (one kernel for each op). `dims`: sizes that are
     fixed now. `graph`: which one, where the text has several. `strides`: "any" (the default), or "dense": tensors are row-major and
-    aligned to 16 bytes, which compiles faster. A MinicError shows the place in the text."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides)
+    aligned to 16 bytes, which compiles faster. `specialize`: plans for some sizes in front of the one for all, as in ["N % 8 == 0, M == 1"]. A MinicError
+    shows the place in the text."""
+    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize)
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     return Artifact(handle)
@@ -90,10 +92,11 @@ def emit(
     dims: Optional[Mapping[str, int]] = None,
     graph: Optional[str] = None,
     strides: Optional[str] = None,
+    specialize: Sequence[str] = (),
 ) -> str:
     """The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". `strides`: "dense" (the default), or
     "any", to see the plan for tensors of any strides as well."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides)
+    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize)
     handle, size = c_void_p(), c_size_t()
     check(lib.minic_emit_text(text, len(text), encode(stage), byref(options), byref(handle)))
     with Handle(handle, lib.minic_text_destroy) as emitted:
@@ -110,6 +113,7 @@ def _request(
     dims: Optional[Mapping[str, int]],
     graph: Optional[str],
     strides: Optional[str],
+    specialize: Sequence[str],
 ) -> Tuple[bytes, _library.CompileOptions]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
         name, text = "<text>", source.encode()
@@ -118,6 +122,7 @@ def _request(
         with open(source, "rb") as file:
             text = file.read()
     values = (_library.Dim * len(dims or ()))(*(_library.Dim(encode(key), int(size)) for key, size in (dims or {}).items()))
+    special = (c_char_p * len(specialize))(*map(encode, specialize))
     options = _library.CompileOptions(
         name=encode(name),
         target=encode(target),
@@ -128,5 +133,7 @@ def _request(
         dims=values,
         num_dims=len(values),
         strides=encode(strides),
+        specializations=special,
+        num_specializations=len(special),
     )
     return text, options

@@ -114,6 +114,8 @@ class CompileOptions(_Sized):
         ("dims", POINTER(Dim)),
         ("num_dims", c_size_t),
         ("strides", c_char_p),
+        ("specializations", POINTER(c_char_p)),
+        ("num_specializations", c_size_t),
     ]
 
 
