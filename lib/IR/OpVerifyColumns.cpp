@@ -190,7 +190,10 @@ bool checkDType(Operation &op, VerifyReporter &reporter) {
   Diagnostic &diagnostic = reporter.error(op, ErrorCode::UnsupportedDType,
                                           opText(op) + " does not support " + std::string(dtypeName(type.dtype())) + " (" +
                                               subject + "), only " + info.dtypes.str());
-  if (!ofResult && info.elementwise && info.dtypes.contains(DType::F32))
+  if (!ofResult && isStorageOnly(type.dtype()) && info.dtypes.contains(DType::F32))
+    diagnostic.fix = "convert " + operandName(op, 0) + " to f16 or f32 first: " + std::string(dtypeName(type.dtype())) +
+                     " is only stored, moved and converted";
+  else if (!ofResult && info.elementwise && info.dtypes.contains(DType::F32))
     diagnostic.fix = "convert " + operandName(op, 0) + " to f32 first";
   else if (!ofResult && info.elementwise && info.dtypes.contains(DType::I1))
     diagnostic.fix = "compare " + operandName(op, 0) + " with zero first";

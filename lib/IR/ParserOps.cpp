@@ -378,11 +378,13 @@ Attribute ModuleParser::roundLiteral(const Literal &literal, DType dtype) {
     if (value)
       return *value;
     bool isNumber = !isBool && (isDigit(literal.text.back()) || literal.text.back() == '.');
+    bool hasInfinity = fitsDType(std::numeric_limits<double>::infinity(), dtype);
     if (isNumber)
-      bad("is too large for " + type).fix =
-          literal.text.starts_with('-') ? "write `-inf` if you mean it" : "write `inf` if you mean it";
+      bad("is too large for " + type).fix = !hasInfinity                    ? "the largest is 448"
+                                            : literal.text.starts_with('-') ? "write `-inf` if you mean it"
+                                                                            : "write `inf` if you mean it";
     else
-      bad("is not a number of type " + type);
+      bad("is not a number of type " + type + (isBool || hasInfinity ? "" : ", which has no infinities"));
     return 0.0;
   }
   if (dtypeClass(dtype) == DTypeClass::Bool) {
