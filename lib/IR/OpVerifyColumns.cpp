@@ -12,6 +12,7 @@ std::string attrKindText(const AttrSpec &spec) {
   case AttrKind::Value:
     return "a number or nested lists of numbers";
   case AttrKind::Number:
+  case AttrKind::Real:
     return "a number";
   case AttrKind::Int:
     return "an integer";
@@ -40,6 +41,7 @@ bool attributeFits(const Attribute &value, const AttrSpec &spec) {
   case AttrKind::Value:
     return value.asNumber() || value.asList();
   case AttrKind::Number:
+  case AttrKind::Real:
     return value.asNumber().has_value();
   case AttrKind::Int:
     return value.asInt() != nullptr;
