@@ -26,6 +26,8 @@ typedef struct MinicCompileOptions {
   const char *graph;    /* Which graph or plan of the text; NULL: the only one. */
   const MinicDim *dims; /* Names of sizes that are fixed when it is compiled; may be NULL if there are none. */
   size_t num_dims;
+  const char *strides; /* "any": tensors of any strides and alignment, row-major ones being the fast case; "dense": row-major ones
+                          alone, which compiles faster; NULL: "any" for artifacts, "dense" for texts. */
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */

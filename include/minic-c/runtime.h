@@ -29,7 +29,7 @@ typedef enum MinicDeviceKind {
 typedef struct MinicTensor {
   uint64_t memory; /* A CUDA device pointer; what minic_buffer_tensor gave; or a host pointer where a function asks for that. */
   const int64_t *shape;   /* Elements per axis; may be NULL if rank is 0. */
-  const int64_t *strides; /* In elements; NULL: dense and row-major. */
+  const int64_t *strides; /* In elements, of any sign, 0 too; NULL: row-major. `memory` is the address of the first element. */
   int32_t dtype;          /* MinicDType. */
   int32_t rank;           /* 0 to MINIC_MAX_RANK. */
   int32_t device_kind;    /* MinicDeviceKind. */
@@ -140,7 +140,7 @@ MINIC_API MinicError *minic_artifact_destroy(MinicArtifact *artifact);
 typedef struct MinicWeight {
   const char *name;          /* The input; NULL with a .safetensors file: each input that the file has. */
   const char *path;          /* A .npy or .safetensors file; or NULL: */
-  const MinicTensor *tensor; /* a dense tensor in host memory. */
+  const MinicTensor *tensor; /* a row-major tensor in host memory. */
 } MinicWeight;
 /* Of several targets the one that fits the device is taken. `weights` may be NULL if there are none. */
 MINIC_API MinicError *minic_executable_load(MinicArtifact *artifact, MinicDevice *device, const MinicWeight *weights,
@@ -153,11 +153,12 @@ MINIC_API MinicError *minic_executable_results(MinicExecutable *executable, cons
 MINIC_API MinicError *minic_executable_result_dims(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
                                                    int64_t *dims, size_t capacity);
 
-/* Enqueues one run on `stream` (NULL: the default stream) and does not wait. Errors name the tensor: number, type, shape, strides,
- * device, alignment, overlap. What fails on the device is said by the next call that waits. */
+/* Enqueues one run on `stream` (NULL: the default stream) and does not wait. Row-major tensors whose address is a multiple of 16 are
+ * the fast case. Errors name the tensor: number, type, shape, device; strides and alignment where the artifact has no plan for them;
+ * elements outside the allocation; results that overlap. What fails on the device is said by the next call that waits. */
 MINIC_API MinicError *minic_executable_run(MinicExecutable *executable, MinicStream *stream, const MinicTensor *inputs,
                                            size_t num_inputs, const MinicTensor *results, size_t num_results);
-/* From host memory to host memory; waits. All tensors are dense. */
+/* From host memory to host memory; waits. Nothing between the elements of a result is written. */
 MINIC_API MinicError *minic_executable_run_host(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
                                                 const MinicTensor *results, size_t num_results);
 MINIC_API MinicError *minic_executable_destroy(MinicExecutable *executable);

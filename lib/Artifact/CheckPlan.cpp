@@ -10,7 +10,7 @@ namespace {
 
 class PlanChecker {
 public:
-  explicit PlanChecker(const Artifact &artifact) : artifact(artifact), plan(artifact.plan), defined(plan.buffers.size(), false) {}
+  PlanChecker(const Artifact &artifact, const Plan &plan) : artifact(artifact), plan(plan), defined(plan.buffers.size(), false) {}
 
   Expected<void> run() {
     if (plan.inputs.size() > plan.buffers.size())
@@ -27,6 +27,11 @@ public:
         return bad("returns a buffer that is undefined, an input or returned already");
       taken[size_t(buffer)] = true;
     }
+    for (size_t slot = plan.inputs.size(); slot < plan.buffers.size(); ++slot)
+      if (plan.buffers[slot].spec.strided && !taken[slot])
+        return bad("gives strides to a buffer that is no argument");
+    if (!sameTensors(plan.inputs, artifact.signature().inputs) || !sameTensors(plan.results, artifact.signature().results))
+      return bad("takes or gives other tensors than the last one");
     return {};
   }
 
@@ -36,20 +41,38 @@ private:
   }
   bool isDefined(int slot) const { return slot >= 0 && size_t(slot) < defined.size() && defined[size_t(slot)]; }
 
+  static bool sameTensors(const std::vector<TensorSpec> &a, const std::vector<TensorSpec> &b) {
+    return std::ranges::equal(a, b, [](const TensorSpec &x, const TensorSpec &y) {
+      return x.name == y.name && x.dtype == y.dtype && x.shape.size() == y.shape.size();
+    });
+  }
+
   const char *checkStep(const PlanStep &step) {
     if (!std::ranges::all_of(step.operands, [&](int operand) { return isDefined(operand); }))
       return "uses an undefined buffer";
     if (step.kind == Kind::Launch) {
       if (step.kernel < 0 || size_t(step.kernel) >= artifact.kernels.size())
         return "launches an unknown kernel";
-      bool fits = artifact.kernels[size_t(step.kernel)].params.size() == step.operands.size();
-      return fits ? nullptr : "gives a kernel another number of buffers than it takes";
+      const std::vector<KernelParam> &params = artifact.kernels[size_t(step.kernel)].params;
+      if (params.size() != step.operands.size())
+        return "gives a kernel another number of buffers than it takes";
+      for (size_t i = 0; i < params.size(); ++i) {
+        const TensorSpec &spec = plan.buffers[size_t(step.operands[i])].spec;
+        if (params[i].stridedAxes != (spec.strided ? int(spec.shape.size()) : 0))
+          return "gives a kernel another number of strides than it takes";
+      }
+      return nullptr;
     }
+    if (step.kind == Kind::Constant && (step.constant < 0 || size_t(step.constant) >= artifact.constants.size()))
+      return "uses an unknown constant";
     if (step.operands.size() != (step.kind == Kind::View || step.kind == Kind::Copy ? 1 : 0))
       return "has a wrong number of operands";
     if (step.result < 0 || size_t(step.result) >= defined.size() || defined[size_t(step.result)])
       return "defines an unknown buffer or one that is defined already";
     defined[size_t(step.result)] = true;
+    auto strided = [&](int slot) { return plan.buffers[size_t(slot)].spec.strided; };
+    if (std::ranges::any_of(step.operands, strided) || (step.kind != Kind::Alloc && strided(step.result)))
+      return "views or copies a buffer with strides, or gives them to a constant";
     return nullptr;
   }
 
@@ -60,6 +83,13 @@ private:
 
 } // namespace
 
-Expected<void> checkPlan(const Artifact &artifact) { return PlanChecker(artifact).run(); }
+Expected<void> checkPlans(const Artifact &artifact) {
+  if (artifact.plans.empty())
+    return Diagnostic{.code = ErrorCode::BadStructure, .message = "the artifact has no plan"};
+  for (const Plan &plan : artifact.plans)
+    if (auto checked = PlanChecker(artifact, plan).run(); !checked)
+      return checked.takeErrors();
+  return {};
+}
 
 } // namespace minic

@@ -6,7 +6,8 @@
 
 namespace minic {
 
-/// Checks the indices of a plan: every slot is defined before it is used and only once, launches fit their kernels.
-Expected<void> checkPlan(const Artifact &artifact);
+/// Checks the indices of the plans: every slot is defined before it is used and only once, launches fit their kernels, what has
+/// strides is an input or a result; and that all plans take and give the same tensors, but for sizes and strides.
+Expected<void> checkPlans(const Artifact &artifact);
 
 } // namespace minic

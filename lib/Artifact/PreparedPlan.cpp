@@ -21,6 +21,14 @@ std::string bufferName(const Plan &plan, size_t slot) {
   return name.empty() ? "buffer " + std::to_string(slot) : "'" + name + "'";
 }
 
+/// The buffer that a constant is.
+std::string constantName(const Plan &plan, size_t constant) {
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == Kind::Constant && step.constant == int(constant) && size_t(step.result) < plan.buffers.size())
+      return bufferName(plan, size_t(step.result));
+  return "a constant";
+}
+
 Expected<std::vector<int64_t>> evaluate(const std::vector<DimExpr> &shape, const DimBindings &dims, const std::string &of) {
   std::vector<int64_t> sizes;
   for (const DimExpr &dim : shape) {
@@ -65,18 +73,15 @@ Diagnostics allocationError(Diagnostics errors, int64_t bytes, const std::string
 
 Expected<std::shared_ptr<const PlanConstants>> PlanConstants::create(const Artifact &artifact, Device &device) {
   std::shared_ptr<PlanConstants> constants(new PlanConstants(device));
-  for (const PlanStep &step : artifact.plan.steps) {
-    if (step.kind != Kind::Constant)
-      continue;
-    auto memory = device.allocate(int64_t(step.data.size()), nullptr);
-    if (!memory) {
-      bool known = step.result >= 0 && size_t(step.result) < artifact.plan.buffers.size();
-      return allocationError(memory.takeErrors(), int64_t(step.data.size()),
-                             known ? bufferName(artifact.plan, size_t(step.result)) : "a constant", artifact.plan);
-    }
+  for (size_t i = 0; i < artifact.constants.size(); ++i) {
+    const std::vector<std::byte> &data = artifact.constants[i];
+    auto memory = device.allocate(int64_t(data.size()), nullptr);
+    if (!memory)
+      return allocationError(memory.takeErrors(), int64_t(data.size()), constantName(artifact.signature(), i),
+                             artifact.signature());
     constants->memory.push_back(*memory);
-    if (!step.data.empty())
-      if (auto done = device.copyFromHost(*memory, step.data, nullptr); !done)
+    if (!data.empty())
+      if (auto done = device.copyFromHost(*memory, data, nullptr); !done)
         return done.takeErrors();
   }
   // Any stream may read them from now on.
@@ -117,8 +122,13 @@ Workspace::~Workspace() {
 class PlanPreparer {
 public:
   PlanPreparer(const Artifact &artifact, Device &device, std::unique_ptr<PreparedPlan> prepared)
-      : plan(artifact.plan), artifact(artifact), device(device), prepared(std::move(prepared)), roots(plan.buffers.size()),
-        places(plan.buffers.size()) {}
+      : plan(prepared->plan()), artifact(artifact), device(device), prepared(std::move(prepared)), roots(plan.buffers.size()),
+        places(plan.buffers.size()), argumentOf(plan.buffers.size(), -1) {
+    for (size_t i = 0; i < plan.inputs.size(); ++i)
+      argumentOf[i] = int(i);
+    for (size_t i = 0; i < plan.resultBuffers.size(); ++i)
+      argumentOf[size_t(plan.resultBuffers[i])] = int(plan.inputs.size() + i);
+  }
 
   Expected<std::shared_ptr<const PreparedPlan>> run() {
     if (auto done = sizeBuffers(); !done)
@@ -139,7 +149,7 @@ private:
   Expected<void> sizeBuffers() {
     for (size_t slot = 0; slot < plan.buffers.size(); ++slot) {
       const TensorSpec &spec = plan.buffers[slot].spec;
-      auto shape = evaluate(spec.shape, prepared->bindings, bufferName(plan, slot));
+      auto shape = evaluate(spec.shape, prepared->chosen.dims, bufferName(plan, slot));
       if (!shape)
         return shape.takeErrors();
       auto size = HostTensor::checkedBytes(spec.dtype, *shape);
@@ -161,7 +171,7 @@ private:
       if (step.kind == Kind::Launch)
         continue;
       size_t slot = size_t(step.result), from = step.operands.empty() ? slot : size_t(step.operands[0]);
-      int64_t needed = step.kind == Kind::Constant ? int64_t(step.data.size()) : bytes[from];
+      int64_t needed = step.kind == Kind::Constant ? int64_t(artifact.constants[size_t(step.constant)].size()) : bytes[from];
       bool fits = step.kind == Kind::View ? bytes[slot] <= needed : bytes[slot] == needed;
       if (!fits)
         return Diagnostic{.code = ErrorCode::BadStructure,
@@ -196,9 +206,14 @@ private:
         prepared->totalBytes += bytes[size_t(buffer)];
       }
     }
+    std::vector<uint32_t> constants;
+    for (const std::vector<std::byte> &constant : artifact.constants) {
+      constants.push_back(next++);
+      prepared->totalBytes += int64_t(constant.size());
+    }
     for (const PlanStep &step : plan.steps)
       if (step.kind == Kind::Constant)
-        take(size_t(step.result));
+        places[size_t(step.result)] = constants[size_t(step.constant)];
     for (size_t root = 0; root < plan.buffers.size(); ++root) {
       if (!fresh[root] || placed[root])
         continue;
@@ -216,14 +231,20 @@ private:
     if (step.kind != Kind::Launch)
       return {};
     const KernelCode &kernel = artifact.kernels[size_t(step.kernel)];
-    auto grid = evaluate(step.grid, prepared->bindings, "the grid of kernel '" + kernel.name + "'");
+    auto grid = evaluate(step.grid, prepared->chosen.dims, "the grid of kernel '" + kernel.name + "'");
     if (!grid)
       return grid.takeErrors();
     if (std::ranges::find(*grid, 0) != grid->end())
       return {}; // No programs. A launch of none is an error of the driver.
-    if (auto checked = checkLaunch(kernel, *grid, prepared->bindings); !checked)
+    if (auto checked = checkLaunch(kernel, *grid, prepared->chosen.dims); !checked)
       return checked.takeErrors();
-    auto launch = device.prepare(artifact, step.kernel, *grid, prepared->bindings);
+    std::vector<int64_t> strides;
+    for (int operand : step.operands)
+      if (plan.buffers[size_t(operand)].spec.strided) {
+        const std::vector<int64_t> &own = prepared->chosen.strides[size_t(argumentOf[size_t(operand)])];
+        strides.insert(strides.end(), own.begin(), own.end());
+      }
+    auto launch = device.prepare(artifact, step.kernel, *grid, prepared->chosen.dims, strides);
     if (!launch)
       return launch.takeErrors();
     PreparedPlan::Step made{.source = &step, .launch = std::move(*launch)};
@@ -243,7 +264,7 @@ private:
   /// A result that is a constant, an input or part of something larger is copied into the caller's memory.
   Expected<void> finishResult(size_t i) {
     const TensorSpec &spec = plan.results[i];
-    auto shape = evaluate(spec.shape, prepared->bindings, "result '" + spec.name + "'");
+    auto shape = evaluate(spec.shape, prepared->chosen.dims, "result '" + spec.name + "'");
     if (!shape)
       return shape.takeErrors();
     int buffer = plan.resultBuffers[i];
@@ -263,15 +284,16 @@ private:
   std::vector<int64_t> bytes;   ///< Of each buffer.
   std::vector<size_t> roots;    ///< Of each buffer, the one that owns its memory.
   std::vector<uint32_t> places; ///< Of each root, its index in the memory of a run.
+  std::vector<int> argumentOf;  ///< Of each buffer that is an input or a result, which one; else -1.
   std::vector<bool> placed = std::vector<bool>(plan.buffers.size(), false);
 };
 
-Expected<std::shared_ptr<const PreparedPlan>> PreparedPlan::create(const Artifact &artifact, Device &device, DimBindings dims,
+Expected<std::shared_ptr<const PreparedPlan>> PreparedPlan::create(const Artifact &artifact, Device &device, PlanChoice choice,
                                                                    std::shared_ptr<const PlanConstants> constants) {
-  if (auto checked = checkPlan(artifact); !checked)
+  if (auto checked = checkPlans(artifact); !checked)
     return checked.takeErrors();
   std::unique_ptr<PreparedPlan> prepared(new PreparedPlan(artifact, device));
-  prepared->bindings = std::move(dims);
+  prepared->chosen = std::move(choice);
   prepared->constants = std::move(constants);
   return PlanPreparer(artifact, device, std::move(prepared)).run();
 }
@@ -289,7 +311,7 @@ Expected<Workspace> PreparedPlan::allocate(StreamHandle stream) const {
   auto take = [&](int64_t bytes, const std::string &name) -> Expected<void> {
     auto memory = device.allocate(bytes, stream);
     if (!memory)
-      return allocationError(memory.takeErrors(), bytes, name, artifact.plan);
+      return allocationError(memory.takeErrors(), bytes, name, plan());
     workspace.owned.push_back(*memory);
     return {};
   };

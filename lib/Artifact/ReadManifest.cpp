@@ -45,6 +45,11 @@ public:
       refuse("has a control character");
     return text;
   }
+  bool isTrue() const {
+    if (!value->is_boolean())
+      refuse("is neither true nor false");
+    return value->is_boolean() && value->get<bool>();
+  }
   /// `least` is at least 0.
   int64_t number(int64_t least, int64_t most) const {
     int64_t result = value->is_number_integer() ? value->get<int64_t>() : -1; // From 2^63 on it is negative.
@@ -87,10 +92,15 @@ DType readDType(const Place &place) {
   return dtype.value_or(DType::F32);
 }
 
-TensorSpec readSpec(const Place &place) { return {place["name"].text(), readDType(place["dtype"]), place["shape"].list(readDim)}; }
+TensorSpec readSpec(const Place &place) {
+  return {place["name"].text(), readDType(place["dtype"]), place["shape"].list(readDim),
+          place.has("strided") && place["strided"].isTrue()};
+}
 
 KernelParam readParam(const Place &place) {
   KernelParam param{place["name"].text()};
+  if (place.has("stridedAxes"))
+    param.stridedAxes = int(place["stridedAxes"].number(0, 64));
   if (!place.has("map"))
     return param;
   Place map = place["map"];
@@ -159,7 +169,7 @@ private:
     return kernel;
   }
 
-  PlanStep step(const Place &place) {
+  static PlanStep step(const Place &place) {
     using Kind = PlanStep::Kind;
     PlanStep step{.kind = Kind::Alloc};
     auto index = [](const Place &place) { return int(place.number(0, INT32_MAX)); };
@@ -176,10 +186,8 @@ private:
       step.result = index(place["result"]);
     if (place.has("operands"))
       step.operands = place["operands"].list(index);
-    if (step.kind == Kind::Constant) {
-      auto bytes = std::as_bytes(std::span(blob(place["data"])));
-      step.data.assign(bytes.begin(), bytes.end());
-    }
+    if (step.kind == Kind::Constant)
+      step.constant = index(place["constant"]);
     if (step.kind == Kind::Launch) {
       step.kernel = index(place["kernel"]);
       step.grid = place["grid"].list(readDim);
@@ -187,7 +195,7 @@ private:
     return step;
   }
 
-  Plan plan(const Place &place) {
+  static Plan plan(const Place &place) {
     Plan plan;
     plan.name = place["name"].text();
     plan.buffers = place["buffers"].list([](const Place &place) { return PlanBuffer{readSpec(place)}; });
@@ -201,7 +209,7 @@ private:
       plan.results.back().name = place["name"].text();
       return buffer;
     });
-    plan.steps = place["steps"].list([&](const Place &place) { return step(place); });
+    plan.steps = place["steps"].list(step);
     return plan;
   }
 
@@ -215,8 +223,17 @@ private:
       place["numerics"].refuse("is " + inQuotes(artifact.numerics) + ", expected one of exact, default, fast");
     artifact.text = blob(place["text"]);
     artifact.kernels = place["kernels"].list([&](const Place &place) { return kernel(place); });
-    artifact.plan = plan(place["plan"]);
-    if (auto checked = checkPlan(artifact); !checked)
+    artifact.constants = place["constants"].list([&](const Place &place) {
+      auto bytes = std::as_bytes(std::span(blob(place)));
+      return std::vector(bytes.begin(), bytes.end());
+    });
+    Place plans = place["plans"];
+    artifact.plans = plans.list(plan);
+    if (artifact.plans.empty()) {
+      plans.refuse("is empty");
+      artifact.plans.emplace_back();
+    }
+    if (auto checked = checkPlans(artifact); !checked)
       place.refuse("does not hold together: " + checked.errors().front().message);
     return artifact;
   }
@@ -224,7 +241,7 @@ private:
   /// One graph, each time for another target.
   void checkVariants(const std::vector<Artifact> &artifacts, const Place &variants) const {
     for (size_t i = 1; i < artifacts.size(); ++i) {
-      const Plan &plan = artifacts[i].plan, &first = artifacts[0].plan;
+      const Plan &plan = artifacts[i].signature(), &first = artifacts[0].signature();
       if (plan.name != first.name || !sameSpecs(plan.inputs, first.inputs) || !sameSpecs(plan.results, first.results))
         variants.refuse("are not of one graph");
       for (size_t other = 0; other < i; ++other)
@@ -235,7 +252,7 @@ private:
 
   static bool sameSpecs(const std::vector<TensorSpec> &a, const std::vector<TensorSpec> &b) {
     return std::ranges::equal(a, b, [](const TensorSpec &x, const TensorSpec &y) {
-      return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+      return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape && x.strided == y.strided;
     });
   }
 

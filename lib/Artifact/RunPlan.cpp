@@ -54,14 +54,14 @@ Expected<HostTensor> makeHostTensor(DType dtype, std::span<const int64_t> shape,
 
 Expected<std::vector<HostTensor>> runPlan(const Artifact &artifact, Device &device, std::span<const HostTensor> inputs,
                                           const DimBindings &given, const WalkOptions &options) {
-  const Plan &plan = artifact.plan;
-  auto dims = bindDims(plan, viewsOf(inputs), {}, given);
-  if (!dims)
-    return dims.takeErrors();
+  const Plan &plan = artifact.signature();
+  auto choice = choosePlan(artifact, viewsOf(inputs), {}, given);
+  if (!choice)
+    return choice.takeErrors();
   auto constants = PlanConstants::create(artifact, device);
   if (!constants)
     return constants.takeErrors();
-  auto prepared = PreparedPlan::create(artifact, device, std::move(*dims), std::move(*constants));
+  auto prepared = PreparedPlan::create(artifact, device, std::move(*choice), std::move(*constants));
   if (!prepared)
     return prepared.takeErrors();
 

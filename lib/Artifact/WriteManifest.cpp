@@ -39,6 +39,8 @@ private:
                      {"shape", sizes(param.map->shape)},
                      {"box", param.map->box},
                      {"swizzle", param.map->swizzle}};
+    if (param.stridedAxes)
+      json["stridedAxes"] = param.stridedAxes;
     return json;
   }
 
@@ -58,14 +60,14 @@ private:
     return json;
   }
 
-  Json step(const PlanStep &step) {
+  static Json step(const PlanStep &step) {
     Json json = {{"kind", stepName(step.kind)}};
     if (step.kind != PlanStep::Kind::Launch)
       json["result"] = step.result;
     if (!step.operands.empty())
       json["operands"] = step.operands;
     if (step.kind == PlanStep::Kind::Constant)
-      json["data"] = blob({reinterpret_cast<const char *>(step.data.data()), step.data.size()});
+      json["constant"] = step.constant;
     if (step.kind == PlanStep::Kind::Launch) {
       json["kernel"] = step.kernel;
       json["grid"] = sizes(step.grid);
@@ -73,10 +75,13 @@ private:
     return json;
   }
 
-  Json plan(const Plan &plan) {
+  static Json plan(const Plan &plan) {
     Json buffers = Json::array(), results = Json::array(), steps = Json::array();
-    for (const PlanBuffer &buffer : plan.buffers)
+    for (const PlanBuffer &buffer : plan.buffers) {
       buffers.push_back({{"name", buffer.spec.name}, {"dtype", dtypeName(buffer.spec.dtype)}, {"shape", sizes(buffer.spec.shape)}});
+      if (buffer.spec.strided)
+        buffers.back()["strided"] = true;
+    }
     for (size_t i = 0; i < plan.results.size(); ++i)
       results.push_back({{"name", plan.results[i].name}, {"buffer", plan.resultBuffers[i]}});
     for (const PlanStep &each : plan.steps)
@@ -95,7 +100,13 @@ private:
     for (const KernelCode &each : artifact.kernels)
       kernels.push_back(kernel(each));
     json["kernels"] = std::move(kernels);
-    json["plan"] = plan(artifact.plan);
+    Json constants = Json::array(), plans = Json::array();
+    for (const std::vector<std::byte> &each : artifact.constants)
+      constants.push_back(blob({reinterpret_cast<const char *>(each.data()), each.size()}));
+    for (const Plan &each : artifact.plans)
+      plans.push_back(plan(each));
+    json["constants"] = std::move(constants);
+    json["plans"] = std::move(plans);
     return json;
   }
 

@@ -39,6 +39,11 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
   if (mode != "fused" && mode != "eager")
     return badArgument("options.mode", "is '" + mode + "', expected fused or eager");
   request.options.eager = mode == "eager";
+  std::string strides = textOr(options.strides, "");
+  if (!strides.empty() && strides != "any" && strides != "dense")
+    return badArgument("options.strides", "is '" + strides + "', expected any or dense");
+  if (!strides.empty())
+    request.options.anyStrides = strides == "any";
   if (options.num_dims && !options.dims)
     return badArgument("options.dims", "is NULL, expected " + std::to_string(options.num_dims) + " values");
   for (size_t i = 0; i < options.num_dims; ++i) {

@@ -25,7 +25,7 @@ SpecList::SpecList(const std::vector<TensorSpec> &specs) : texts(specs.size()) {
 }
 
 ArtifactObject::ArtifactObject(std::vector<Artifact> list, std::string warnings)
-    : warnings(std::move(warnings)), inputs(list.at(0).plan.inputs), results(list.at(0).plan.results) {
+    : warnings(std::move(warnings)), inputs(list.at(0).signature().inputs), results(list.at(0).signature().results) {
   for (const Artifact &artifact : list)
     targets += (targets.empty() ? "" : ", ") + artifact.target;
   variants = std::make_shared<const std::vector<Artifact>>(std::move(list));
@@ -103,10 +103,10 @@ MinicError *minic_artifact_info(MinicArtifact *artifact, MinicArtifactInfo *info
     const ArtifactObject &of = **object;
     const Artifact &first = of.variants->front();
     auto isLaunch = [](const PlanStep &step) { return step.kind == PlanStep::Kind::Launch; };
-    return fillInfo(MinicArtifactInfo{.graph = first.plan.name.c_str(),
+    return fillInfo(MinicArtifactInfo{.graph = first.signature().name.c_str(),
                                       .targets = of.targets.c_str(),
                                       .numerics = first.numerics.c_str(),
-                                      .launches = std::ranges::count_if(first.plan.steps, isLaunch),
+                                      .launches = std::ranges::count_if(first.plans.front().steps, isLaunch),
                                       .warnings = of.warnings.c_str()},
                     info);
   });

@@ -3,6 +3,7 @@
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/CApiRuntime/Tensors.h"
 #include "minic/Support/Safetensors.h"
+#include "minic/Support/Strides.h"
 
 #include <algorithm>
 
@@ -23,6 +24,11 @@ Expected<HostTensor> copyOf(const MinicTensor &tensor, const std::string &who) {
   auto bytes = hostBytes(tensor, who);
   if (!bytes)
     return bytes.takeErrors();
+  std::span shape(tensor.shape, size_t(tensor.rank));
+  if (tensor.strides && !isRowMajor(shape, {tensor.strides, shape.size()}))
+    return Diagnostic{.code = ErrorCode::BadInput,
+                      .message = who + " has strides, and a weight is row-major",
+                      .fix = "give a row-major copy of it"};
   HostTensor copy(*fromCType(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank});
   std::ranges::copy(*bytes, copy.bytes().begin());
   return copy;
@@ -116,53 +122,89 @@ Expected<const Stream *> streamOf(MinicStream *handle, const std::shared_ptr<Str
   return stream;
 }
 
+/// Host memory of a call on the device: all bytes of each tensor from the lowest to the highest, so that strides stay what they
+/// are.
+class HostArguments {
+public:
+  explicit HostArguments(std::shared_ptr<Stream> stream) : stream(std::move(stream)) {}
+
+  /// `upload`: the bytes. Else they are undefined.
+  Expected<void> add(const TensorView &view, std::span<const std::byte> bytes, bool upload) {
+    auto buffer = Buffer::allocate(stream, DType::U8, {int64_t(bytes.size())});
+    if (!buffer)
+      return buffer.takeErrors();
+    if (upload && !bytes.empty())
+      if (auto copied = device().copyFromHost(buffer->memory(), bytes, stream->handle()); !copied)
+        return copied;
+    TensorView on = view;
+    on.memory = buffer->memory() + (bytes.empty() ? 0 : view.memory - DeviceMemory(reinterpret_cast<uintptr_t>(bytes.data())));
+    on.device = &device();
+    list.push_back(on);
+    buffers.push_back(std::move(*buffer));
+    return {};
+  }
+  /// The elements of a tensor; nothing between them is touched.
+  Expected<void> download(size_t i, const MinicTensor &tensor, std::span<std::byte> bytes) const {
+    if (bytes.empty())
+      return {};
+    if (list[i].strides.empty())
+      return device().copyToHost(bytes, buffers[i].memory(), stream->handle());
+    std::vector<std::byte> all(bytes.size());
+    auto copied = device().copyToHost(all, buffers[i].memory(), stream->handle());
+    if (copied)
+      copyElements(tensor, all, bytes);
+    return copied;
+  }
+  std::span<const TensorView> views() const { return list; }
+
+private:
+  Device &device() const { return stream->device(); }
+  std::shared_ptr<Stream> stream;
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> list;
+};
+
 Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inputs, size_t numInputs, const MinicTensor *results,
                          size_t numResults) {
   const Executable &executable = *object.executable;
   Arguments host(numInputs, numResults);
   if (auto good = host.fill(inputs, results, object, nullptr); !good)
     return good;
-  if (auto plan = executable.prepare(host.inputs.views(), host.results.views()); !plan)
-    return plan.takeErrors(); // Before memory is taken for what does not fit.
+  // Before memory is taken for what does not fit. The addresses will be others.
+  std::vector<TensorView> in(host.inputs.views().begin(), host.inputs.views().end());
+  std::vector<TensorView> out(host.results.views().begin(), host.results.views().end());
+  for (std::vector<TensorView> *views : {&in, &out})
+    for (TensorView &view : *views)
+      view.memory = 0;
+  if (auto plan = executable.prepare(in, out); !plan)
+    return plan.takeErrors();
   auto stream = Stream::create(executable.device());
   if (!stream)
     return stream.takeErrors();
-  Device &device = *executable.device();
-  std::vector<Buffer> buffers;
-  std::vector<TensorView> views;
-  auto addBuffer = [&](const TensorView &view) -> Expected<void> {
-    auto buffer = Buffer::allocate(*stream, view.dtype, {view.shape.begin(), view.shape.end()});
-    if (!buffer)
-      return buffer.takeErrors();
-    buffers.push_back(std::move(*buffer));
-    return {};
-  };
+  HostArguments arguments(*stream);
   for (size_t i = 0; i < numInputs; ++i) {
     auto bytes = hostBytes(inputs[i], tensorName("input", i, executable.inputs()));
     if (!bytes)
       return bytes.takeErrors();
-    if (auto added = addBuffer(host.inputs.views()[i]); !added)
+    if (auto added = arguments.add(host.inputs.views()[i], *bytes, true); !added)
       return added;
-    if (!bytes->empty())
-      if (auto copied = device.copyFromHost(buffers.back().memory(), *bytes, (*stream)->handle()); !copied)
-        return copied;
   }
-  for (size_t i = 0; i < numResults; ++i)
-    if (auto added = addBuffer(host.results.views()[i]); !added)
-      return added;
-  for (const Buffer &buffer : buffers)
-    views.push_back(buffer.view());
-  auto all = std::span<const TensorView>(views);
-  if (auto done = executable.run(**stream, all.first(numInputs), all.subspan(numInputs)); !done)
-    return done;
+  std::vector<std::span<std::byte>> into;
   for (size_t i = 0; i < numResults; ++i) {
     auto bytes = hostBytes(results[i], tensorName("result", i, executable.results()));
     if (!bytes)
       return bytes.takeErrors();
-    if (!bytes->empty())
-      if (auto copied = device.copyToHost(*bytes, buffers[numInputs + i].memory(), (*stream)->handle()); !copied)
-        return copied;
+    // The interpreter gives back what is defined: what lies between the elements has to be.
+    const TensorView &view = host.results.views()[i];
+    if (auto added = arguments.add(view, *bytes, !view.strides.empty()); !added)
+      return added;
+    into.push_back(*bytes);
   }
+  if (auto done = executable.run(**stream, arguments.views().first(numInputs), arguments.views().subspan(numInputs)); !done)
+    return done;
+  for (size_t i = 0; i < numResults; ++i)
+    if (auto copied = arguments.download(numInputs + i, results[i], into[i]); !copied)
+      return copied;
   return (*stream)->synchronize();
 }
 
@@ -187,7 +229,7 @@ MinicError *minic_executable_load(MinicArtifact *artifact, MinicDevice *device, 
     if (!picked)
       return picked.takeErrors();
     std::shared_ptr<const Artifact> chosen(variants, &(*variants)[*picked]);
-    auto bound = readWeights(weights, num_weights, chosen->plan);
+    auto bound = readWeights(weights, num_weights, chosen->signature());
     if (!bound)
       return bound.takeErrors();
     auto loaded = Executable::load(std::move(chosen), (*on)->device, *bound);

@@ -1,6 +1,9 @@
 #include "minic/CApiRuntime/Tensors.h"
 
+#include "minic/Support/Strides.h"
+
 #include <algorithm>
+#include <cstring>
 
 namespace minic {
 
@@ -34,21 +37,6 @@ Expected<std::vector<int64_t>> checkedShape(const std::string &argument, int32_t
   return std::vector<int64_t>(shape, shape + rank);
 }
 
-/// Axes of one element have no stride worth looking at, and a tensor without elements none at all.
-static bool isDense(const MinicTensor &tensor) {
-  std::span<const int64_t> shape(tensor.shape, size_t(tensor.rank));
-  if (!tensor.strides || std::ranges::find(shape, 0) != shape.end())
-    return true;
-  int64_t expected = 1;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    if (shape[axis] != 1 && tensor.strides[axis] != expected)
-      return false;
-    if (__builtin_mul_overflow(expected, shape[axis], &expected))
-      return false;
-  }
-  return true;
-}
-
 static std::string placeName(int kind, int ordinal) {
   return kind == MINIC_DEVICE_CPU    ? "cpu"
          : kind == MINIC_DEVICE_CUDA ? "cuda:" + std::to_string(ordinal)
@@ -64,12 +52,11 @@ static std::string viewFault(const MinicTensor &tensor, const ExecutableObject *
     return fault;
   size_t rank = size_t(tensor.rank);
   view = {.memory = tensor.memory, .dtype = *dtype, .shape = {tensor.shape, rank}};
-  if (tensor.strides)
+  // Strides that say what none would say are left out: most calls have them.
+  if (tensor.strides && !isRowMajor(view.shape, {tensor.strides, rank}))
     view.strides = {tensor.strides, rank};
   if (on)
     view.device = on->executable->device().get();
-  else if (!isDense(tensor))
-    return "has strides, expected a dense tensor in host memory";
   return {};
 }
 
@@ -96,13 +83,49 @@ Expected<void> TensorViews::fill(const MinicTensor *tensors, const char *what, c
   return {};
 }
 
+/// The strides of a tensor that says them, which are not row-major; else empty.
+static std::span<const int64_t> ownStrides(const MinicTensor &tensor) {
+  size_t rank = size_t(tensor.rank);
+  bool own = tensor.strides && !isRowMajor({tensor.shape, rank}, {tensor.strides, rank});
+  return own ? std::span(tensor.strides, rank) : std::span<const int64_t>();
+}
+
 Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who) {
-  auto bytes = HostTensor::checkedBytes(*fromCType(tensor.dtype), {tensor.shape, size_t(tensor.rank)});
-  if (!bytes)
+  std::span shape(tensor.shape, size_t(tensor.rank));
+  std::span<const int64_t> strides = ownStrides(tensor);
+  DType dtype = *fromCType(tensor.dtype);
+  auto dense = HostTensor::checkedBytes(dtype, shape);
+  auto span = strides.empty() ? ElementSpan{0, dense.value_or(0) / dtypeBytes(dtype)} : elementSpan(shape, strides);
+  int64_t bytes = 0, before = 0;
+  if (!dense || !span || __builtin_mul_overflow(span->size(), dtypeBytes(dtype), &bytes) ||
+      __builtin_mul_overflow(span->lowest, dtypeBytes(dtype), &before))
     return Diagnostic{.code = ErrorCode::TooLarge, .message = who + " is too large, or has a negative size"};
-  if (*bytes && !tensor.memory)
+  if (bytes && !tensor.memory)
     return Diagnostic{.code = ErrorCode::BadInput, .message = who + " has no memory (a null address)"};
-  return std::span(reinterpret_cast<std::byte *>(tensor.memory), size_t(*bytes));
+  return std::span(reinterpret_cast<std::byte *>(tensor.memory + uint64_t(before)), size_t(bytes));
+}
+
+void copyElements(const MinicTensor &tensor, std::span<const std::byte> from, std::span<std::byte> to) {
+  std::span shape(tensor.shape, size_t(tensor.rank));
+  std::vector<int64_t> own = rowMajorStrides(shape), at(shape.size(), 0);
+  std::span<const int64_t> strides = tensor.strides ? std::span(tensor.strides, shape.size()) : std::span<const int64_t>(own);
+  size_t bytes = size_t(dtypeBytes(*fromCType(tensor.dtype)));
+  int64_t offset = -elementSpan(shape, strides)->lowest;
+  if (std::ranges::find(shape, 0) != shape.end())
+    return;
+  while (true) {
+    std::memcpy(to.data() + size_t(offset) * bytes, from.data() + size_t(offset) * bytes, bytes);
+    size_t axis = shape.size();
+    while (true) {
+      if (axis-- == 0)
+        return;
+      offset += strides[axis];
+      if (++at[axis] < shape[axis])
+        break;
+      offset -= at[axis] * strides[axis];
+      at[axis] = 0;
+    }
+  }
 }
 
 } // namespace minic

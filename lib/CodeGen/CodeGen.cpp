@@ -38,6 +38,8 @@ static KernelCode describe(Function &kernel) {
     KernelParam &spec = code.params.emplace_back(KernelParam{.name = param->name()});
     if (type.isTensorMap())
       spec.map = TensorMapSpec{type.dtype(), type.shape(), type.box(), type.swizzle()};
+    else if (type.isStrided())
+      spec.stridedAxes = type.rank();
   }
   return code;
 }
@@ -58,7 +60,7 @@ static void checkKernel(Function &kernel, const KernelCode &code, const TargetIn
     limit("bytes of shared memory per CTA", declared + code.dynamicSharedBytes, target.maxSharedBytesPerCta);
   int64_t parameterBytes = 4 * int64_t(code.dims.size());
   for (const KernelParam &param : code.params)
-    parameterBytes += param.map ? tensorMapBytes : 8;
+    parameterBytes += param.map ? tensorMapBytes : 8 + 8 * param.stridedAxes;
   limit("bytes of parameters", parameterBytes, target.maxParameterBytes);
   limit("threads per CTA", code.threads, target.maxThreadsPerCta);
   if (kernel.name == "WARP_SZ" || kernel.name == "_") // PTX ISA, "Identifiers".

@@ -31,6 +31,8 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
     types.push_back(llvm::PointerType::get(context, param->type().isTensorMap() ? 0 : 1));
   std::vector<std::string> dims = kernel.dimNames();
   types.resize(types.size() + dims.size(), llvm::Type::getInt32Ty(context));
+  for (Value *param : kernel.params())
+    types.resize(types.size() + (param->type().isStrided() ? size_t(param->type().rank()) : 0), llvm::Type::getInt64Ty(context));
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false);
   auto *function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, kernel.name, module);
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
@@ -53,7 +55,8 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
       continue;
     }
     // Buffers of one launch may be the same memory only where nothing writes it, so that none aliases what another one modifies.
-    attributes.addAttribute(llvm::Attribute::NoAlias).addAlignmentAttr(16);
+    uint64_t alignment = param->type().isStrided() ? uint64_t(dtypeBytes(param->type().dtype())) : 16;
+    attributes.addAttribute(llvm::Attribute::NoAlias).addAlignmentAttr(llvm::Align(alignment));
     if (!stored.count(param))
       attributes.addAttribute(llvm::Attribute::ReadOnly);
     function->addParamAttrs(position++, attributes);
@@ -82,6 +85,9 @@ void KernelLowering::run() {
     values[param] = {function.getArg(position++)};
   for (const std::string &name : kernel.dimNames())
     dimParameters[name] = function.getArg(position++);
+  for (Value *param : kernel.params())
+    for (int axis = 0; param->type().isStrided() && axis < param->type().rank(); ++axis)
+      strideParameters[param].push_back(function.getArg(position++));
   lowerRegion(kernel.body());
   ir.CreateRetVoid();
 }

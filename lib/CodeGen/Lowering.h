@@ -58,6 +58,8 @@ public:
   //===- Computed once, in the entry block -===//
   /// An i64.
   llvm::Value *size(const DimExpr &expr);
+  /// The strides of a strided buffer, in elements.
+  const Registers &stridesOf(const Value *buffer) const { return strideParameters.at(buffer); }
   /// What the thread contributes to the index along `axis`, an i32.
   llvm::Value *threadOffset(const Layout &layout, int axis);
   /// True in one of the threads that hold the same element; null if there is only one.
@@ -122,6 +124,7 @@ private:
   std::unordered_set<const Value *> stored;
   std::map<DimExpr, llvm::Value *> sizes;
   std::map<std::string, llvm::Value *, std::less<>> dimParameters;
+  std::unordered_map<const Value *, Registers> strideParameters;
   std::map<std::pair<const Layout *, int>, llvm::Value *> threadOffsets;
   std::map<const Layout *, llvm::Value *> holders;
 };

@@ -25,9 +25,9 @@ bool mayBeNegative(const Value &index) {
   return true;
 }
 
-/// base + index * pitch, which does not wrap as unsigned numbers where the index is one.
-llvm::Value *offsetBy(IRBuilder &ir, llvm::Value *base, const Value &index, llvm::Value *number, llvm::Value *pitch) {
-  if (!mayBeNegative(index))
+/// base + number * pitch, which wraps as a signed number nowhere, and as an unsigned one not unless a part is `negative`.
+llvm::Value *offsetBy(IRBuilder &ir, llvm::Value *base, llvm::Value *number, llvm::Value *pitch, bool negative) {
+  if (!negative)
     return addIndex(ir, base, mulIndex(ir, number, pitch));
   return ir.CreateNSWAdd(base, ir.CreateNSWMul(number, pitch));
 }
@@ -66,12 +66,14 @@ private:
   std::vector<llvm::Value *> lastRows; ///< The last index of those axes.
   llvm::Value *someRows = nullptr;     ///< False where such an axis is empty; null if that cannot be.
   std::vector<Checked> checks;
+  bool strided;         ///< Strides may be negative.
   llvm::Value *pointer; ///< To the thread's element at register position 0.
   std::vector<Group> groupList;
   int64_t vecSize;
 };
 
-Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex) : dtype(tile.dtype()), k(k) {
+Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex)
+    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()) {
   const std::vector<DimExpr> &shape = buffer->type().shape();
   const Layout &layout = *tile.layout();
   size_t rank = shape.size();
@@ -86,7 +88,7 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
   strides.resize(rank);
   DimExpr stride = 1;
   for (size_t axis = rank; axis-- > 0;) {
-    strides[axis] = k.size(stride);
+    strides[axis] = strided ? k.stridesOf(buffer)[axis] : k.size(stride);
     stride = shape[axis] * stride;
   }
   pitches = strides;
@@ -103,11 +105,11 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
         someRows = k.both(someRows, ir.CreateICmpSGE(lastRows[axis], k.i64(0)));
       continue;
     }
-    strides[axis] = mulIndex(ir, strides[axis], k.i64(steps[axis]));
+    strides[axis] = offsetBy(ir, k.i64(0), strides[axis], k.i64(steps[axis]), strided);
     llvm::Value *position = ir.CreateZExt(k.threadOffset(layout, tileAxis[axis]), ir.getInt64Ty(), "", /*IsNonNeg=*/true);
-    thread = addIndex(ir, thread, mulIndex(ir, position, strides[axis]));
-    program = offsetBy(ir, program, *op.operand(firstIndex + unsigned(axis)), k.scalar(op.operand(firstIndex + unsigned(axis))),
-                       pitches[axis]);
+    thread = offsetBy(ir, thread, position, strides[axis], strided);
+    Value *index = op.operand(firstIndex + unsigned(axis));
+    program = offsetBy(ir, program, k.scalar(index), pitches[axis], strided || mayBeNegative(*index));
   }
   llvm::Type *element = k.memoryType(dtype);
   pointer = ir.CreateGEP(element, ir.CreateGEP(element, k.scalar(buffer), thread), program);
@@ -173,7 +175,7 @@ llvm::Value *Access::address(const Group &group) {
     } else {
       position = k.i64(group.index[size_t(tileAxis[axis])]);
     }
-    elements = addIndex(k.ir, elements, mulIndex(k.ir, position, step));
+    elements = offsetBy(k.ir, elements, position, step, strided);
   }
   // Called where the element is inside. So is the thread's first position (no larger along any axis) unless it may lie before the
   // buffer.

@@ -98,7 +98,7 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
   PassContext context{module, **target, options.eager};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
-  return runPasses(module, buildPipeline(stage), context, managerOptions, failedInput);
+  return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);
 }
 
 /// The level at which kernels stand once a stage is reached.
@@ -145,10 +145,10 @@ namespace {
 /// Flattens a plan function into data.
 class PlanFlattener {
 public:
-  PlanFlattener(const Function &function, const std::map<std::string, int> &kernels) : function(function), kernels(kernels) {}
+  PlanFlattener(const Function &function, const std::map<std::string, int> &kernels, std::vector<std::vector<std::byte>> &constants)
+      : function(function), kernels(kernels), constants(constants) {}
 
   Expected<Plan> run() {
-    plan.name = function.name;
     for (Value *param : function.params())
       plan.inputs.push_back(plan.buffers[size_t(addBuffer(param))].spec);
     for (Operation &op : function.body())
@@ -160,7 +160,7 @@ public:
 private:
   int addBuffer(Value *value) {
     int slot = int(plan.buffers.size());
-    plan.buffers.push_back({{value->name(), value->type().dtype(), value->type().shape()}});
+    plan.buffers.push_back({{value->name(), value->type().dtype(), value->type().shape(), value->type().isStrided()}});
     slotOf[value] = slot;
     return slot;
   }
@@ -182,7 +182,7 @@ private:
       break;
     case OpKind::Constant:
       step.kind = PlanStep::Kind::Constant;
-      if (auto error = constantData(op, step.data))
+      if (auto error = addConstant(op, step.constant))
         return error;
       break;
     case OpKind::Launch:
@@ -213,6 +213,18 @@ private:
       numbers.push_back(Scalar::of(attribute, dtype));
   }
 
+  /// Plans that stand behind others have the same constants.
+  std::optional<Diagnostic> addConstant(Operation &op, int &number) {
+    std::vector<std::byte> data;
+    if (auto error = constantData(op, data))
+      return error;
+    auto known = std::ranges::find(constants, data);
+    number = int(known - constants.begin());
+    if (known == constants.end())
+      constants.push_back(std::move(data));
+    return std::nullopt;
+  }
+
   static std::optional<Diagnostic> constantData(Operation &op, std::vector<std::byte> &data) {
     Type type = op.result()->type();
     std::vector<int64_t> shape;
@@ -236,6 +248,7 @@ private:
 
   const Function &function;
   const std::map<std::string, int> &kernels;
+  std::vector<std::vector<std::byte>> &constants;
   Plan plan;
   std::map<Value *, int> slotOf; // Looked up only.
 };
@@ -243,19 +256,11 @@ private:
 } // namespace
 
 Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, bool withCode) {
-  std::vector<Function *> plans;
-  for (Function *function : module.functions())
-    if (function->kind == FunctionKind::Plan && (options.graph.empty() || function->name == options.graph))
-      plans.push_back(function);
-  if (plans.size() != 1) {
-    std::string names;
-    for (Function *function : module.functions())
-      if (function->kind == FunctionKind::Plan)
-        names += (names.empty() ? "" : ", ") + function->name;
-    return Diagnostic{.code = ErrorCode::UnknownFunction,
-                      .message = plans.empty() ? "there is no plan to run" : "the file has several plans",
-                      .fix = names.empty() ? "" : "pick one of " + names + " with --graph=NAME"};
-  }
+  auto first = chooseFunction(module, options.graph);
+  if (!first)
+    return first.takeErrors();
+  if ((*first)->kind != FunctionKind::Plan)
+    return Diagnostic{.code = ErrorCode::UnknownFunction, .message = "there is no plan to run"};
 
   Artifact artifact;
   artifact.target = module.target;
@@ -273,10 +278,13 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   std::map<std::string, int> kernelIndex;
   for (size_t i = 0; i < artifact.kernels.size(); ++i)
     kernelIndex[artifact.kernels[i].name] = int(i);
-  auto plan = PlanFlattener(*plans[0], kernelIndex).run();
-  if (!plan)
-    return plan.takeErrors();
-  artifact.plan = std::move(*plan);
+  for (Function *function : withThoseBehind(**first)) {
+    auto plan = PlanFlattener(*function, kernelIndex, artifact.constants).run();
+    if (!plan)
+      return plan.takeErrors();
+    plan->name = (*first)->name;
+    artifact.plans.push_back(std::move(*plan));
+  }
   return artifact;
 }
 
@@ -308,7 +316,9 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
     return chosen.takeErrors();
   auto places = placesOf(module);
   Stage stage = !options.withCode && (*chosen)->kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
-  if (auto lowered = lowerTo(module, stage, options, failedInput); !lowered)
+  CompileOptions all = options;
+  all.anyStrides = options.anyStrides.value_or(true);
+  if (auto lowered = lowerTo(module, stage, all, failedInput); !lowered)
     return lowered.takeErrors();
   auto artifact = makeArtifact(module, options, options.withCode);
   if (!artifact)

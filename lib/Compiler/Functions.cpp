@@ -3,16 +3,26 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace minic {
+
+/// Functions that stand behind others.
+static std::set<const Function *> standingBehind(const Module &module) {
+  std::set<const Function *> behind;
+  for (const Function *function : module.functions())
+    behind.insert(function->otherwise());
+  return behind;
+}
 
 /// The function called `name`, or, if that is empty, the only one that `wanted` accepts; null if there is none of that kind.
 static Expected<Function *> pick(Module &module, const std::string &name, std::string_view what,
                                  const std::function<bool(const Function &)> &wanted) {
   std::vector<Function *> found;
   std::vector<std::string> names;
+  std::set<const Function *> behind = standingBehind(module);
   for (Function *function : module.functions())
-    if (wanted(*function)) {
+    if (wanted(*function) && !behind.contains(function)) {
       found.push_back(function);
       names.push_back(function->name);
     }
@@ -61,19 +71,28 @@ Expected<Function *> chooseGraph(Module &module, const std::string &name) {
   return graph;
 }
 
+std::vector<Function *> withThoseBehind(Function &first) {
+  std::vector<Function *> chain;
+  for (Function *function = &first; function; function = function->otherwise())
+    chain.push_back(function);
+  return chain;
+}
+
 Expected<void> keepOnly(Module &module, const std::string &name) {
   auto chosen = chooseFunction(module, name);
   if (!chosen)
     return chosen.takeErrors();
-  std::vector<std::string> launched;
-  walk((*chosen)->body(), [&](Operation &op) {
-    if (op.is(OpKind::Launch))
-      launched.push_back(op.attr("kernel")->asSymbol()->name);
-  });
+  std::set<const Function *> kept;
+  for (Function *function : withThoseBehind(**chosen)) {
+    kept.insert(function);
+    walk(function->body(), [&](Operation &op) {
+      if (op.is(OpKind::Launch))
+        kept.insert(module.find(op.attr("kernel")->asSymbol()->name));
+    });
+  }
   std::vector<Function *> functions(module.functions().begin(), module.functions().end());
   for (Function *function : functions)
-    if (function != *chosen &&
-        (function->kind != FunctionKind::Kernel || std::find(launched.begin(), launched.end(), function->name) == launched.end()))
+    if (!kept.contains(function))
       module.eraseFunction(function);
   return {};
 }

@@ -16,7 +16,7 @@ std::optional<Stage> parseStage(std::string_view name) {
 
 std::string_view stageName(Stage stage) { return stageNames[size_t(stage)]; }
 
-std::vector<PassStep> buildPipeline(Stage stage) {
+std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   std::vector<PassStep> steps;
   auto add = [&](std::string_view name, Level level) { steps.push_back({findPass(name), level}); };
 
@@ -33,7 +33,9 @@ std::vector<PassStep> buildPipeline(Stage stage) {
     add("canonicalize", Level::Tile); // One-trip sweeps lose their loops ...
     add("cse", Level::Tile);          // ... and what they have in common is computed once.
     add("dce", Level::Tile);
-    add("widen", Level::Tile); // After cse: it rewrites every use.
+    if (anyStrides)
+      add("admit-strides", Level::Plan); // After cse: it counts what kernels load.
+    add("widen", Level::Tile);           // After cse: it rewrites every use.
     add("canonicalize", Level::Tile);
     add("cse", Level::Tile);
     add("dce", Level::Tile);

@@ -74,6 +74,8 @@ static std::string typeText(const TypeStorage &t) {
   };
   list("strides", t.strides);
   list("box", t.box);
+  if (t.strided)
+    text += ", strided";
   if (t.swizzle)
     text += ", #swizzle" + std::to_string(t.swizzle);
   if (t.slab)
@@ -140,6 +142,11 @@ Type Context::withShape(Type type, std::vector<DimExpr> shape) {
 Type Context::withKind(Type type, TypeKind kind) {
   TypeStorage copy = type.get();
   copy.kind = kind;
+  return intern(std::move(copy));
+}
+Type Context::withStrided(Type type, bool strided) {
+  TypeStorage copy = type.get();
+  copy.strided = strided;
   return intern(std::move(copy));
 }
 

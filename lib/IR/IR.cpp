@@ -200,6 +200,11 @@ static void collectNames(const Attribute &attribute, std::vector<std::string> &n
       collectNames(element, names);
 }
 
+Function *Function::otherwise() const {
+  const Attribute *attribute = attr("otherwise");
+  return attribute && attribute->asSymbol() ? owner->find(attribute->asSymbol()->name) : nullptr;
+}
+
 std::vector<std::string> Function::dimNames() const {
   std::vector<std::string> names;
   auto addType = [&](Type type) {
@@ -233,7 +238,7 @@ Function *Module::addFunction(FunctionKind kind, Level level, std::string name, 
   function.block = createBlock(&function, nullptr);
   auto where = before ? std::find(order.begin(), order.end(), before) : order.end();
   order.insert(where, &function);
-  byName.emplace(function.name, &function);
+  byName.insert_or_assign(function.name, &function); // tile puts a plan in the place of a graph of the same name.
   return &function;
 }
 

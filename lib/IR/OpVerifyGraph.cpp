@@ -51,6 +51,11 @@ void verifyConstant(Operation &op, VerifyReporter &reporter) {
     reporter.error(op, ErrorCode::TypeMismatch, opText(op) + ": expected a tile or a scalar, stated " + type.str());
     return;
   }
+  if (type.isBuffer() && type.isStrided()) {
+    reporter.error(op, ErrorCode::TypeMismatch, opText(op) + " is row-major memory, stated " + type.str()).fix =
+        "leave `strided` out";
+    return;
+  }
   if (!value.asList()) {
     if (!numberFits(value, type.dtype()))
       reporter.error(op, ErrorCode::BadConstant,
@@ -456,6 +461,11 @@ void verifyFusion(Operation &op, VerifyReporter &reporter) {
     reporter.error(op, ErrorCode::BadStructure,
                    opText(op) + " stands inside the region of " + opText(*op.parentOp()) +
                        "; a fusion becomes one kernel and holds no other");
+    return;
+  }
+  if (op.region().front() && op.region().front()->info().terminator) {
+    reporter.error(op, ErrorCode::BadRegion, opText(op) + " has no operation in its region, so there are no loops to run").fix =
+        "use the operands instead of its results";
     return;
   }
   std::span<Value *const> arguments = op.region().arguments();

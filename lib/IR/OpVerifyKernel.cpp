@@ -221,6 +221,13 @@ void checkVec(Operation &op, const Access &access, const std::vector<int64_t> &d
   }
   if (vec == 1)
     return;
+  if (Type buffer = op.operand(access.buffer)->type(); buffer.isStrided()) {
+    reporter
+        .error(op, ErrorCode::BadLayout,
+               opText(op) + " has vec = " + std::to_string(vec) + ", but elements of " + buffer.str() + " need not be neighbours")
+        .fix = "write `vec = 1`";
+    return;
+  }
   const std::vector<Mode> &modes = access.tile.layout()->reg;
   bool contiguous =
       !dims.empty() && !modes.empty() && modes[0].axis == dims.back() && modes[0].extent % vec == 0 && modes[0].stride == 1;
@@ -388,9 +395,25 @@ void verifyPlanMemory(Operation &op, VerifyReporter &reporter) {
     reporter.error(op, ErrorCode::TypeMismatch, opText(op) + ": expected a buffer, stated " + to.str());
     return;
   }
-  if (op.is(OpKind::Alloc) || !expectOperand(op, 0, TypeKind::Buffer, reporter))
+  if (op.is(OpKind::Alloc)) {
+    auto isReturn = [](const Use &use) { return use.user->is(OpKind::Return); };
+    if (to.isStrided() && std::ranges::none_of(op.result()->uses(), isReturn))
+      reporter
+          .error(op, ErrorCode::TypeMismatch,
+                 opText(op) + " gives " + to.str() + ", and only what a caller passes has strides of its own")
+          .fix = "return it, or leave `strided` out";
+    return;
+  }
+  if (!expectOperand(op, 0, TypeKind::Buffer, reporter))
     return;
   Type from = op.operand(0)->type();
+  if (from.isStrided() || to.isStrided()) {
+    reporter
+        .error(op, ErrorCode::TypeMismatch,
+               opText(op) + " takes and gives row-major memory: " + operandText(op, 0) + ", stated " + to.str())
+        .fix = "launch a kernel that copies it";
+    return;
+  }
   if (op.is(OpKind::Copy)) {
     expectResult(op, 0, from, reporter);
     return;

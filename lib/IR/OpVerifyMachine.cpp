@@ -299,6 +299,10 @@ void verifyTensorMap(Operation &op, VerifyReporter &reporter) {
   if (!expectOperand(op, 0, TypeKind::Buffer, reporter))
     return;
   Type from = op.operand(0)->type(), to = op.result()->type();
+  if (from.isStrided()) {
+    reporter.error(op, ErrorCode::TypeMismatch, opText(op) + " sees row-major memory, not " + operandText(op, 0));
+    return;
+  }
   if (!to.isTensorMap() || to.dtype() != from.dtype() || to.shape() != from.shape())
     reporter.error(op, ErrorCode::TypeMismatch,
                    opText(op) + ": expected a tensor_map with the shape and element type of " + operandText(op, 0) + ", stated " +

@@ -276,7 +276,8 @@ bool ParserCore::parseTypeNumber(int64_t &number, bool &good) {
   return true;
 }
 
-/// What may follow the element type: a tile's layout; strides, swizzle, slab and stages of shared memory; box and swizzle of a map.
+/// What may follow the element type: a tile's layout; `strided` of a buffer; strides, swizzle, slab and stages of shared memory;
+/// box and swizzle of a map.
 bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good) {
   bool isSmem = kind == TypeKind::Smem, isMap = kind == TypeKind::TensorMap;
   while (consume(TokenKind::Comma)) {
@@ -284,6 +285,11 @@ bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage 
     if (kind == TypeKind::Tile && tok.is(TokenKind::Hash) && !type.layout) {
       if (!parseTypeLayout(type, good))
         return false;
+      continue;
+    }
+    if (kind == TypeKind::Buffer && tok.isWord("strided") && !type.strided) {
+      advance();
+      type.strided = true;
       continue;
     }
     if ((isSmem || isMap) && tok.is(TokenKind::Hash) && !type.swizzle) {
@@ -302,10 +308,11 @@ bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage 
     bool strides = isSmem && tok.isWord("strides"), box = isMap && tok.isWord("box");
     bool slab = isSmem && tok.isWord("slab"), stages = isSmem && tok.isWord("stages");
     if (!strides && !box && !slab && !stages) {
-      expected(kind == TypeKind::Tile ? "a layout"
-               : isSmem               ? "`strides = [...]`, a swizzle, `slab = ...` or `stages = ...`"
-               : isMap                ? "`box = [...]` or a swizzle"
-                                      : "`>`");
+      expected(kind == TypeKind::Tile     ? "a layout"
+               : isSmem                   ? "`strides = [...]`, a swizzle, `slab = ...` or `stages = ...`"
+               : isMap                    ? "`box = [...]` or a swizzle"
+               : kind == TypeKind::Buffer ? "`strided`"
+                                          : "`>`");
       return false;
     }
     advance();

@@ -61,6 +61,7 @@ public:
 private:
   bool checkHeader();
   void checkKernelAttributes();
+  void checkOtherwise();
   void checkResults();
 
   void visitBlock(Block &block, OpKind terminator, const std::string &what, SourceLoc loc);
@@ -376,11 +377,45 @@ void FunctionVerifier::checkResults() {
   }
 }
 
+/// What stands behind a function takes and gives the same tensors, but for sizes and strides, and a chain ends.
+void FunctionVerifier::checkOtherwise() {
+  const Attribute *attribute = function.attr("otherwise");
+  if (!attribute)
+    return;
+  std::string who = functionText(function);
+  if (!attribute->asSymbol()) {
+    reporter.error(function.loc, ErrorCode::BadAttribute, "`otherwise` of " + who + " must be a function, not " + attribute->str());
+    return;
+  }
+  const Function *other = function.otherwise();
+  if (!other || other->kind != function.kind) {
+    reporter.error(function.loc, ErrorCode::UnknownFunction,
+                   "`otherwise` of " + who + ": there is no " + std::string(functionKindName(function.kind)) + " " +
+                       attribute->str());
+    return;
+  }
+  auto same = [](Type a, Type b) { return a && b && a.dtype() == b.dtype() && a.rank() == b.rank(); };
+  auto sameParam = [&](const Value *a, const Value *b) { return same(a->type(), b->type()) && a->name() == b->name(); };
+  if (!std::ranges::equal(function.params(), other->params(), sameParam) ||
+      !std::ranges::equal(function.resultTypes, other->resultTypes, same) || function.resultNames != other->resultNames) {
+    reporter
+        .error(function.loc, ErrorCode::TypeMismatch,
+               "`otherwise` of " + who + ": " + attribute->str() +
+                   " takes or gives other tensors; only sizes and strides may differ")
+        .note("the other one", other->loc);
+    return;
+  }
+  size_t steps = 0, functions = function.module().functions().size();
+  for (; other && steps <= functions; ++steps)
+    other = other->otherwise();
+  if (other)
+    reporter.error(function.loc, ErrorCode::BadAttribute, "`otherwise` of " + who + " leads around in a circle");
+}
+
 void FunctionVerifier::checkKernelAttributes() {
   std::string who = functionText(function);
   std::vector<std::string> known;
-  if (function.kind == FunctionKind::Kernel)
-    known.push_back("schedule");
+  known.push_back(function.kind == FunctionKind::Kernel ? "schedule" : "otherwise");
   bool machine = function.kind == FunctionKind::Kernel && function.level == Level::Machine;
   if (machine)
     known.push_back("threads");
@@ -427,6 +462,7 @@ bool FunctionVerifier::checkHeader() {
     return false;
   }
   checkKernelAttributes();
+  checkOtherwise();
   for (Value *param : function.params())
     checkParameter(*param);
   checkResults();

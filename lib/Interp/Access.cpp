@@ -21,7 +21,7 @@ bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer
     size_t t = size_t(info.dims[axis]);
     start[axis] = index(instr.in[firstIndex + axis]);
     int64_t step = info.step(axis);
-    box.stride[t] += step * buffer.strides[axis];
+    box.stride[t] += step * buffer.param->strides[axis];
     // In bounds are the t with 0 <= start + step * t < size; where that overflows, none is.
     int64_t lo, hi;
     if (__builtin_sub_overflow(int64_t(0), start[axis], &lo) || __builtin_sub_overflow(shape[axis], start[axis], &hi))
@@ -58,9 +58,10 @@ bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer
                 "an access to '" + buffer.param->name + "' at [" + at + "] is outside its shape " +
                     shapeString(buffer.param->dtype, shape));
   }
+  // In range: the box holds an element of the buffer, and the lane is a tile away from it.
+  box.base = buffer.origin();
   for (size_t axis = 0; axis < axes; ++axis)
-    box.base += start[axis] *
-                buffer.strides[axis]; // In range: the box holds an element of the buffer, and the lane is a tile away from it.
+    box.base += start[axis] * buffer.param->strides[axis];
   return info.vec <= 1 || checkVector(instr, info, buffer, box);
 }
 
@@ -141,8 +142,8 @@ static int64_t lanesOf(std::span<const int64_t> lo, std::span<const int64_t> hi)
 template <int bytes>
 bool Agent::loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, std::byte *out) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
-  const std::byte *data = buffer.memory->data.get();
-  const uint8_t *defined = buffer.memory->defined.get();
+  const std::byte *data = buffer.data;
+  const uint8_t *defined = buffer.defined;
   std::vector<int64_t> laneStrides = rowMajorStrides(info.extents);
   size_t axis = rowAxis(info.extents);
   int64_t stride = box.stride.empty() ? 1 : box.stride[axis], laneStride = laneStrides.empty() ? 1 : laneStrides[axis];
@@ -168,7 +169,7 @@ bool Agent::loadRows(const Instr &instr, const AccessInfo &info, int bufferIndex
   if (bad < 0)
     return true;
   return fail(instr, ErrorCode::UndefinedRead,
-              "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) +
+              "the element of '" + buffer.param->name + "' at " + buffer.param->placeText(bad) +
                   " is read, and nothing has written it");
 }
 
@@ -244,13 +245,13 @@ bool Agent::loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &res
       std::memcpy(&row.bits, rows.data.get() + (rows.isSplat() ? 0 : lane) * dtypeBytes(rows.dtype),
                   size_t(dtypeBytes(rows.dtype)));
       int64_t at = rows.dtype == DType::I32 ? int32_t(uint32_t(row.bits)) : int64_t(row.bits);
-      element += std::clamp<int64_t>(at, 0, buffer.param->shape[axis] - 1) * buffer.strides[axis];
+      element += std::clamp<int64_t>(at, 0, buffer.param->shape[axis] - 1) * buffer.param->strides[axis];
     }
-    if (!allDefined(buffer.memory->defined.get(), element * bytes, bytes)) {
+    if (!allDefined(buffer.defined, element * bytes, bytes)) {
       bad = element;
       return false;
     }
-    copyElement(result.data.get() + lane * bytes, buffer.memory->data.get() + element * bytes, bytes);
+    copyElement(result.data.get() + lane * bytes, buffer.data + element * bytes, bytes);
     if (buffer.read)
       std::atomic_ref(buffer.read[element]).store(1, std::memory_order_relaxed);
     return true;
@@ -269,7 +270,7 @@ bool Agent::loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &res
     });
   if (bad >= 0)
     return fail(instr, ErrorCode::UndefinedRead,
-                "the element of '" + buffer.param->name + "' at " + indexText(buffer.param->shape, bad) +
+                "the element of '" + buffer.param->name + "' at " + buffer.param->placeText(bad) +
                     " is read, and nothing has written it");
   if (noState)
     return noMemory(instr);
@@ -291,8 +292,8 @@ bool Agent::load(const Instr &instr) {
 template <int bytes>
 bool Agent::storeRows(const Instr &instr, const AccessInfo &info, int bufferIndex, const Box &box, const LaneArray &value) {
   LaunchBuffer &buffer = launch.buffers[size_t(bufferIndex)];
-  std::byte *data = buffer.memory->data.get();
-  uint8_t *defined = buffer.memory->defined.get();
+  std::byte *data = buffer.data;
+  uint8_t *defined = buffer.defined;
   std::vector<int64_t> laneStrides = rowMajorStrides(info.extents);
   size_t axis = rowAxis(info.extents);
   int64_t stride = box.stride.empty() ? 1 : box.stride[axis], laneStride = laneStrides.empty() ? 1 : laneStrides[axis];
@@ -336,7 +337,7 @@ bool Agent::storeRows(const Instr &instr, const AccessInfo &info, int bufferInde
   if (undefinedAt >= 0)
     return fail(instr, ErrorCode::UndefinedRead,
                 "an undefined lane of " + valueName(instr.op->operand(0)) + " is stored to '" + buffer.param->name + "' at " +
-                    indexText(buffer.param->shape, undefinedAt));
+                    buffer.param->placeText(undefinedAt));
   return true;
 }
 

@@ -33,16 +33,6 @@ bool Agent::fail(const Instr &instr, ErrorCode code, std::string message) {
   return report(fault(instr, code, std::move(message)).note("in: " + printOperation(*instr.op)));
 }
 
-std::string Agent::indexText(std::span<const int64_t> shape, int64_t offset) {
-  std::string text;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    int64_t size = std::max<int64_t>(shape[axis], 1);
-    text = std::to_string(offset % size) + (text.empty() ? "" : ", ") + text;
-    offset /= size;
-  }
-  return "[" + text + "]";
-}
-
 //===- Control -===//
 
 Agent::Agent(Cta &cta, uint16_t number) : cta(cta), launch(cta.launch), kernel(cta.kernel), time(number, cta.kernel.agents) {}

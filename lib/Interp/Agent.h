@@ -167,7 +167,6 @@ private:
   bool report(Diagnostic error);
   int64_t index(int slot) const;
   /// "[1, 2]" of the element at a row-major offset.
-  static std::string indexText(std::span<const int64_t> shape, int64_t offset);
   std::string valueName(const Value *value) const;
 
   Cta &cta;

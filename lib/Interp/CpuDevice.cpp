@@ -53,17 +53,26 @@ Expected<DeviceMemory> CpuDevice::allocate(int64_t bytes, StreamHandle) {
   if (!allocation.data || !allocation.defined)
     return deviceError(ErrorCode::OutOfMemory, "the host has no memory for " + std::to_string(bytes) + " bytes");
   impl->total += bytes;
-  impl->memory.emplace(impl->next, std::move(allocation));
-  return impl->next++;
+  DeviceMemory address = impl->next;
+  impl->memory.emplace(address, std::move(allocation));
+  // What lies past an allocation belongs to none.
+  impl->next += (DeviceMemory(bytes) / Impl::alignment + 2) * Impl::alignment;
+  return address;
 }
 
-void CpuDevice::release(DeviceMemory id, StreamHandle) {
+void CpuDevice::release(DeviceMemory address, StreamHandle) {
   std::lock_guard lock(impl->mutex);
-  auto it = impl->memory.find(id);
+  auto it = impl->memory.find(address);
   if (it == impl->memory.end())
     return;
   impl->total -= it->second.bytes;
   impl->memory.erase(it);
+}
+
+std::optional<MemoryExtent> CpuDevice::extentOf(DeviceMemory memory) {
+  std::lock_guard lock(impl->mutex);
+  auto [start, allocation] = impl->allocationAt(memory);
+  return allocation ? std::optional(MemoryExtent{start, start + DeviceMemory(allocation->bytes)}) : std::nullopt;
 }
 
 Expected<void> CpuDevice::copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle stream) {
@@ -74,8 +83,8 @@ Expected<void> CpuDevice::copyFromHost(DeviceMemory to, std::span<const std::byt
   if (!memory)
     return memory.takeErrors();
   if (!from.empty()) {
-    std::memcpy((*memory)->data.get(), from.data(), from.size());
-    std::memset((*memory)->defined.get(), 1, from.size());
+    std::memcpy(memory->data(), from.data(), from.size());
+    std::memset(memory->defined(), 1, from.size());
   }
   return {};
 }
@@ -87,15 +96,15 @@ Expected<void> CpuDevice::copyToHost(std::span<std::byte> to, DeviceMemory from,
   auto memory = impl->find(from, int64_t(to.size()));
   if (!memory)
     return memory.takeErrors();
-  const Allocation &allocation = **memory;
-  if (!allDefined(allocation.defined.get(), 0, int64_t(to.size()))) {
-    auto *hole = static_cast<const uint8_t *>(std::memchr(allocation.defined.get(), 0, to.size()));
-    return deviceError(ErrorCode::LostStore, (allocation.storedBy.empty() ? "a result" : allocation.storedBy) +
-                                                 " is never stored at byte " + std::to_string(hole - allocation.defined.get()) +
-                                                 " of " + std::to_string(to.size()));
+  const uint8_t *defined = memory->defined();
+  if (!allDefined(defined, 0, int64_t(to.size()))) {
+    const std::string &storedBy = memory->allocation->storedBy;
+    auto *hole = static_cast<const uint8_t *>(std::memchr(defined, 0, to.size()));
+    return deviceError(ErrorCode::LostStore, (storedBy.empty() ? "a result" : storedBy) + " is never stored at byte " +
+                                                 std::to_string(hole - defined) + " of " + std::to_string(to.size()));
   }
   if (!to.empty())
-    std::memcpy(to.data(), allocation.data.get(), to.size());
+    std::memcpy(to.data(), memory->data(), to.size());
   return {};
 }
 
@@ -104,8 +113,8 @@ Expected<void> CpuDevice::poison(DeviceMemory to, int64_t bytes, StreamHandle st
     auto memory = impl->find(to, bytes);
     if (!memory)
       return memory.takeErrors();
-    std::memset((*memory)->data.get(), 0xff, size_t(bytes));
-    std::memset((*memory)->defined.get(), 0, size_t(bytes));
+    std::memset(memory->data(), 0xff, size_t(bytes));
+    std::memset(memory->defined(), 0, size_t(bytes));
     return {};
   });
 }
@@ -120,9 +129,9 @@ Expected<void> CpuDevice::copy(DeviceMemory to, DeviceMemory from, int64_t bytes
     if (!source)
       return source.takeErrors();
     // Undefined bytes stay so: what reads them is at fault, not the copy.
-    std::memmove((*target)->data.get(), (*source)->data.get(), size_t(bytes));
-    std::memmove((*target)->defined.get(), (*source)->defined.get(), size_t(bytes));
-    (*target)->storedBy = (*source)->storedBy;
+    std::memmove(target->data(), source->data(), size_t(bytes));
+    std::memmove(target->defined(), source->defined(), size_t(bytes));
+    target->allocation->storedBy = source->allocation->storedBy;
     return {};
   });
 }
@@ -183,14 +192,25 @@ std::vector<LaunchTraffic> CpuDevice::takeTraffic() {
   return std::exchange(impl->traffic, {});
 }
 
-Expected<Allocation *> CpuDevice::Impl::find(DeviceMemory id, int64_t bytes) {
-  auto it = memory.find(id);
-  if (it == memory.end())
-    return deviceError(ErrorCode::CannotInterpret, "there is no memory " + std::to_string(id) + " on this device");
-  if (bytes < 0 || bytes > it->second.bytes)
-    return deviceError(ErrorCode::OutOfBounds,
-                       std::to_string(bytes) + " bytes are touched in memory of " + std::to_string(it->second.bytes) + " bytes");
-  return &it->second;
+std::pair<DeviceMemory, Allocation *> CpuDevice::Impl::allocationAt(DeviceMemory address) {
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin())
+    return {0, nullptr};
+  auto &[start, allocation] = *std::prev(next);
+  bool within = address - start <= DeviceMemory(allocation.bytes);
+  return {start, within ? &allocation : nullptr};
+}
+
+Expected<CpuDevice::Impl::Place> CpuDevice::Impl::find(DeviceMemory address, int64_t bytes) {
+  auto [start, allocation] = allocationAt(address);
+  if (!allocation)
+    return deviceError(ErrorCode::CannotInterpret, "there is no memory at " + std::to_string(address) + " on this device");
+  auto offset = int64_t(address - start);
+  if (bytes < 0 || bytes > allocation->bytes - offset)
+    return deviceError(ErrorCode::OutOfBounds, std::to_string(bytes) + " bytes are touched " +
+                                                   (offset ? "from byte " + std::to_string(offset) + " on " : std::string()) +
+                                                   "in memory of " + std::to_string(allocation->bytes) + " bytes");
+  return Place{allocation, offset};
 }
 
 } // namespace minic

@@ -19,12 +19,13 @@ struct ParsedText {
 
 struct CpuDevice::Impl {
   using Work = std::function<Expected<void>()>;
+  static constexpr DeviceMemory alignment = 256; ///< Of allocations, as of those of CUDA.
 
   Module *module; ///< Null: kernels come from the artifacts' texts.
   CpuOptions options;
-  std::mutex mutex; ///< One call at a time; a launch brings its own threads.
-  std::map<DeviceMemory, interp::Allocation> memory;
-  DeviceMemory next = 1; ///< Never used again after release, so that a stale id is found out.
+  std::mutex mutex;                                  ///< One call at a time; a launch brings its own threads.
+  std::map<DeviceMemory, interp::Allocation> memory; ///< By address. Addresses stand for memory; they are none of the host.
+  DeviceMemory next = alignment;                     ///< Never used again after release, so that a stale address is found out.
   int64_t total = 0;
   std::vector<LaunchTraffic> traffic;
   uintptr_t lastStream = 0;
@@ -33,7 +34,17 @@ struct CpuDevice::Impl {
 
   /// Does `work` now, or records it if the stream is being captured.
   Expected<void> order(StreamHandle stream, Work work);
-  Expected<interp::Allocation *> find(DeviceMemory id, int64_t bytes);
+  /// Memory at an address within an allocation.
+  struct Place {
+    interp::Allocation *allocation;
+    int64_t offset;
+    std::byte *data() const { return allocation->data.get() + offset; }
+    uint8_t *defined() const { return allocation->defined.get() + offset; }
+  };
+  /// `bytes` of one allocation from `address` on.
+  Expected<Place> find(DeviceMemory address, int64_t bytes);
+  /// The allocation that `address` lies in, or past the end of, and where it starts; null if there is none.
+  std::pair<DeviceMemory, interp::Allocation *> allocationAt(DeviceMemory address);
   /// The kernel's function, and what keeps it alive (null where the caller does).
   Expected<const Function *> findKernel(const Artifact &artifact, const std::string &name, std::shared_ptr<ParsedText> &keeper);
   Expected<void> launch(const interp::PreparedKernel &kernel, const std::vector<int64_t> &grid, uint64_t programs,

@@ -108,7 +108,8 @@ Expected<const Function *> CpuDevice::Impl::findKernel(const Artifact &artifact,
 }
 
 Expected<std::unique_ptr<PreparedLaunch>> CpuDevice::prepare(const Artifact &artifact, int kernelIndex,
-                                                             std::span<const int64_t> grid, const DimBindings &dims) {
+                                                             std::span<const int64_t> grid, const DimBindings &dims,
+                                                             std::span<const int64_t> strides) {
   std::lock_guard lock(impl->mutex);
   if (kernelIndex < 0 || size_t(kernelIndex) >= artifact.kernels.size())
     return deviceError(ErrorCode::LaunchMismatch, "the artifact has no kernel " + std::to_string(kernelIndex));
@@ -120,7 +121,7 @@ Expected<std::unique_ptr<PreparedLaunch>> CpuDevice::prepare(const Artifact &art
   auto programs = checkedProduct(grid);
   if (!programs || *programs >= maxPrograms)
     return deviceError(ErrorCode::TooLarge, "kernel '" + name + "': the grid is too large");
-  auto kernel = prepareKernel(**function, dims);
+  auto kernel = prepareKernel(**function, dims, strides);
   if (!kernel)
     return kernel.takeErrors();
   return std::unique_ptr<PreparedLaunch>(std::make_unique<CpuLaunch>(*impl, std::move(keeper), std::move(*kernel),
@@ -154,23 +155,25 @@ Expected<void> CpuDevice::Impl::bindBuffers(LaunchState &state, std::span<const 
   auto noMemory = [] { return deviceError(ErrorCode::OutOfMemory, "the host has no memory to check a launch"); };
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferParam &param = kernel.buffers[i];
-    LaunchBuffer buffer{.param = &param, .strides = rowMajorStrides(param.shape)};
-    auto found = find(buffers[i], param.elements * dtypeBytes(param.dtype));
+    LaunchBuffer buffer{.param = &param};
+    int64_t bytes = dtypeBytes(param.dtype), elements = param.span.size();
+    auto found = find(buffers[i] + DeviceMemory(param.span.lowest * bytes), elements * bytes);
     if (!found) {
       Diagnostics errors = found.takeErrors();
       errors[0].message = "the buffer '" + param.name + "' of kernel '" + kernel.function->name + "': " + errors[0].message;
       return errors;
     }
-    buffer.memory = *found;
+    buffer.data = found->data();
+    buffer.defined = found->defined();
     if (param.stored) {
-      buffer.memory->storedBy = "'" + param.name + "' of kernel '" + kernel.function->name + "'";
-      buffer.marks = zeroedArray<uint64_t>(param.elements);
+      found->allocation->storedBy = "'" + param.name + "' of kernel '" + kernel.function->name + "'";
+      buffer.marks = zeroedArray<uint64_t>(elements);
       if (!buffer.marks)
         return noMemory();
     }
     if (options.countTraffic) {
-      buffer.read = zeroedArray<uint8_t>(param.elements);
-      buffer.written = zeroedArray<uint8_t>(param.elements);
+      buffer.read = zeroedArray<uint8_t>(elements);
+      buffer.written = zeroedArray<uint8_t>(elements);
       if (!buffer.read || !buffer.written)
         return noMemory();
     }
@@ -211,7 +214,7 @@ void CpuDevice::Impl::addTraffic(const LaunchState &state, std::span<const std::
   LaunchTraffic launch{.kernel = state.kernel->function->name};
   for (size_t b = 0; b < state.buffers.size(); ++b) {
     const LaunchBuffer &buffer = state.buffers[b];
-    int64_t bytes = dtypeBytes(buffer.param->dtype), elements = buffer.param->elements;
+    int64_t bytes = dtypeBytes(buffer.param->dtype), elements = buffer.param->span.size();
     BufferTraffic sum;
     for (const std::vector<BufferTraffic> &worker : issued) {
       sum.issuedRead += worker[b].issuedRead;

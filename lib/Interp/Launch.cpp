@@ -43,10 +43,7 @@ std::optional<Diagnostic> LaunchState::finish() const {
     return error;
   const DoubleStore &d = *doubleStore;
   const LaunchBuffer &buffer = buffers[size_t(d.buffer)];
-  std::string at = "'" + buffer.param->name + "' at [";
-  for (size_t axis = 0; axis < buffer.strides.size(); ++axis)
-    at += (axis ? ", " : "") + std::to_string(d.element / buffer.strides[axis] % std::max<int64_t>(buffer.param->shape[axis], 1));
-  at += "]";
+  std::string at = "'" + buffer.param->name + "' at " + buffer.param->placeText(d.element);
   std::string who = d.program == d.otherProgram
                         ? "by threads " + std::to_string(d.otherThread) + " and " + std::to_string(d.thread) + " of " +
                               programText(grid, d.program)

@@ -43,11 +43,12 @@ struct StoreMark {
 };
 inline constexpr int64_t maxPrograms = int64_t(1) << 39;
 
-/// A buffer parameter during one launch.
+/// A buffer parameter during one launch. Elements are counted from the lowest address.
 struct LaunchBuffer {
   const BufferParam *param = nullptr;
-  Allocation *memory = nullptr;
-  std::vector<int64_t> strides;
+  std::byte *data = nullptr;                             ///< Of element 0.
+  uint8_t *defined = nullptr;                            ///< Per byte from there.
+  int64_t origin() const { return -param->span.lowest; } ///< The element at [0, 0, ...].
   std::unique_ptr<uint64_t[], FreeDeleter> marks;        ///< Of stored buffers: StoreMark per element.
   std::unique_ptr<uint8_t[], FreeDeleter> read, written; ///< Touched elements; null unless traffic is counted.
 };

@@ -22,14 +22,18 @@ std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes) {
   return overflow ? std::nullopt : std::optional(product);
 }
 
-std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents) {
-  std::vector<int64_t> strides(extents.size());
-  int64_t stride = 1;
-  for (size_t axis = extents.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= extents[axis];
+std::string indexText(std::span<const int64_t> shape, int64_t offset) {
+  std::string text;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    int64_t size = std::max<int64_t>(shape[axis], 1);
+    text = std::to_string(offset % size) + (text.empty() ? "" : ", ") + text;
+    offset /= size;
   }
-  return strides;
+  return "[" + text + "]";
+}
+
+std::string BufferParam::placeText(int64_t element) const {
+  return strided ? "offset " + std::to_string(element + span.lowest) : indexText(shape, element);
 }
 
 bool Preparer::fail(ErrorCode code, std::string message, const Operation *op) {
@@ -96,7 +100,20 @@ bool Preparer::addParam(const Value &param) {
   if (type.isTensorMap())
     if (auto fault = tensorMapFault(type.dtype(), {buffer.shape.begin(), buffer.shape.end()}, type.box(), type.swizzle()))
       return fail(ErrorCode::LaunchMismatch, "the parameter '" + buffer.name + "' " + *fault);
-  buffer.elements = *elements;
+  buffer.strides = rowMajorStrides(buffer.shape);
+  buffer.span = {0, *elements};
+  if (type.isStrided()) {
+    size_t rank = buffer.shape.size();
+    if (strides.size() < rank)
+      return fail(ErrorCode::LaunchMismatch, "the launch gives too few strides");
+    buffer.strides.assign(strides.begin(), strides.begin() + std::ptrdiff_t(rank));
+    strides = strides.subspan(rank);
+    auto span = elementSpan(buffer.shape, buffer.strides);
+    if (!span || span->size() > std::numeric_limits<int64_t>::max() / 8)
+      return fail(ErrorCode::TooLarge, "the strides of the buffer '" + buffer.name + "' reach too far");
+    buffer.span = *span;
+    buffer.strided = true;
+  }
   kernel->buffers.push_back(std::move(buffer));
   return true;
 }
@@ -360,8 +377,9 @@ Expected<std::unique_ptr<PreparedKernel>> Preparer::run() {
   return std::move(kernel);
 }
 
-Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims) {
-  return Preparer(kernel, dims).run();
+Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims,
+                                                        std::span<const int64_t> strides) {
+  return Preparer(kernel, dims, strides).run();
 }
 
 } // namespace minic::interp

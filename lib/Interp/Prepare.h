@@ -4,6 +4,7 @@
 #include "Lanes.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Support/Expected.h"
+#include "minic/Support/Strides.h"
 
 #include <map>
 #include <optional>
@@ -141,13 +142,16 @@ struct Body {
 /// The block of a loop, a role or a reduction's combiner; null if there is none.
 Body *bodyOf(const Instr &instr);
 
-/// A buffer, or the one that a tensor map stands for.
+/// A buffer, or the one that a tensor map stands for. Its memory is the elements from the lowest to the highest address.
 struct BufferParam {
   std::string name;
   DType dtype;
-  std::vector<int64_t> shape;
-  int64_t elements = 0;
+  std::vector<int64_t> shape, strides;
+  bool strided = false;
+  ElementSpan span;
   bool stored = false;
+  /// "[2, 3]", or where strides say no more, "offset 17".
+  std::string placeText(int64_t element) const;
 };
 
 struct PreparedKernel {
@@ -163,12 +167,15 @@ struct PreparedKernel {
   std::vector<int64_t> slotElements; ///< Lanes of a scalar (1), tile or smem.
 };
 
-/// `kernel` must have passed the verifier. Fails where a size is not bound or too large, or an op cannot be interpreted.
-Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims);
+/// `kernel` must have passed the verifier. `strides`: of the strided buffers, one axis after the other. Fails where a size is not
+/// bound or too large, or an op cannot be interpreted.
+Expected<std::unique_ptr<PreparedKernel>> prepareKernel(const Function &kernel, const DimBindings &dims,
+                                                        std::span<const int64_t> strides);
 
+/// "[2, 3]": the index of an element that is `offset` in row-major order.
+std::string indexText(std::span<const int64_t> shape, int64_t offset);
 /// Product of sizes, nullopt if one is negative or the product overflows.
 std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes);
-std::vector<int64_t> rowMajorStrides(std::span<const int64_t> extents);
 
 /// Calls `fn(offset)` for each position of a box in row-major order, where `offset` is the sum of position * stride.
 template <typename Fn> void forEachOffset(std::span<const int64_t> extents, std::span<const int64_t> strides, Fn &&fn) {

@@ -14,7 +14,8 @@ inline constexpr int64_t maxSharedElements = int64_t(1) << 20;
 
 class Preparer {
 public:
-  Preparer(const Function &function, const DimBindings &dims) : function(function), dims(dims) {}
+  Preparer(const Function &function, const DimBindings &dims, std::span<const int64_t> strides)
+      : function(function), dims(dims), strides(strides) {}
 
   Expected<std::unique_ptr<PreparedKernel>> run();
 
@@ -48,6 +49,7 @@ private:
 
   const Function &function;
   const DimBindings &dims;
+  std::span<const int64_t> strides; ///< Of the strided buffers that are still to come.
   std::unique_ptr<PreparedKernel> kernel;
   std::unordered_map<const Value *, int> slots;
   std::optional<Diagnostic> error;

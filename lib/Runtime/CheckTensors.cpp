@@ -1,127 +1,126 @@
 #include "CheckTensors.h"
 
+#include "minic/Support/ScratchArray.h"
+#include "minic/Support/Strides.h"
+
 #include <algorithm>
 
 namespace minic {
 
 namespace {
 
-constexpr DeviceMemory alignment = 16; // The widest access of a thread, and what TMA asks of addresses.
+StridedMemory memoryOf(const TensorView &view, std::span<const int64_t> strides) {
+  return {view.memory, dtypeBytes(view.dtype), view.shape, strides};
+}
 
-struct Range {
-  DeviceMemory begin, end;
+/// A tensor's bytes from the lowest to the highest.
+struct Extent {
+  DeviceMemory begin = 0, end = 0;
+  bool isEmpty() const { return begin == end; }
 };
 
-Range rangeOf(const TensorView &view) {
+/// nullopt where an address does not fit 64 bits.
+std::optional<Extent> extentOf(const TensorView &view) {
   DeviceMemory bytes = DeviceMemory(dtypeBytes(view.dtype));
-  for (int64_t size : view.shape)
-    bytes *= DeviceMemory(size);
-  return {view.memory, view.memory + bytes};
-}
-
-bool overlap(const Range &a, const Range &b) { return a.begin < b.end && b.begin < a.end; }
-
-/// Axes of one element have no stride worth looking at, and a tensor without elements none at all.
-bool isDense(const TensorView &view) {
-  if (view.strides.empty())
-    return true;
-  if (view.strides.size() != view.shape.size())
-    return false;
-  if (std::ranges::find(view.shape, 0) != view.shape.end())
-    return true;
-  int64_t expected = 1;
-  for (size_t axis = view.shape.size(); axis-- > 0;) {
-    if (view.shape[axis] != 1 && view.strides[axis] != expected)
-      return false;
-    expected *= view.shape[axis];
+  if (view.strides.empty()) {
+    for (int64_t size : view.shape)
+      bytes *= DeviceMemory(size);
+    return Extent{view.memory, view.memory + bytes};
   }
-  return true;
+  auto span = elementSpan(view.shape, view.strides);
+  int64_t low, high;
+  if (!span || __builtin_mul_overflow(span->lowest, int64_t(bytes), &low) ||
+      __builtin_mul_overflow(span->end, int64_t(bytes), &high))
+    return std::nullopt;
+  Extent extent{view.memory + DeviceMemory(low), view.memory + DeviceMemory(high)};
+  bool wraps = (low < 0 && extent.begin > view.memory) || (high > 0 && extent.end < view.memory);
+  return wraps ? std::nullopt : std::optional(extent);
 }
 
-std::string listText(std::span<const int64_t> numbers) {
-  std::string text;
-  for (int64_t number : numbers)
-    text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return "[" + text + "]";
-}
-
-Diagnostic stridesError(const std::string &who, const TensorView &view) {
-  std::vector<int64_t> dense(view.shape.size());
-  int64_t stride = 1;
-  for (size_t axis = dense.size(); axis-- > 0; stride *= view.shape[axis])
-    dense[axis] = stride;
-  return {.code = ErrorCode::BadInput,
-          .message = who + " has strides " + listText(view.strides) + ", expected " + listText(dense) + " for shape " +
-                     shapeString(view.dtype, view.shape),
-          .fix = "give a dense row-major copy of it"};
-}
-
-std::string hex(DeviceMemory address) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  do
-    text.insert(text.begin(), digits[address % 16]);
-  while (address /= 16);
-  return "0x" + text;
+bool shareMemory(const TensorView &a, const Extent &of, const TensorView &b, const Extent &with) {
+  if (of.begin >= with.end || with.begin >= of.end)
+    return false;
+  if (a.strides.empty() && b.strides.empty())
+    return true;
+  auto stridesOf = [](const TensorView &view) {
+    return view.strides.empty() ? rowMajorStrides(view.shape) : std::vector(view.strides.begin(), view.strides.end());
+  };
+  std::vector<int64_t> first = stridesOf(a), second = stridesOf(b);
+  return overlap(memoryOf(a, first), memoryOf(b, second));
 }
 
 class TensorChecker {
 public:
-  TensorChecker(const Device &device) : device(device) {}
+  explicit TensorChecker(Device &device) : device(device) {}
 
-  std::optional<Diagnostic> check(const char *what, const TensorSpec &spec, const TensorView &view) const {
+  /// Where the tensor lies, or why it cannot be used.
+  Expected<Extent> check(const char *what, const TensorSpec &spec, const TensorView &view) const {
+    auto bad = [&](std::string why, std::string fix = {}) {
+      return Diagnostic{.code = ErrorCode::BadInput, .message = nameOf(what, spec) + " " + why, .fix = std::move(fix)};
+    };
     if (view.device && view.device != &device && view.device->name() != device.name())
       return Diagnostic{.code = ErrorCode::WrongDevice,
                         .message =
                             nameOf(what, spec) + " lies on " + view.device->name() + ", and the executable on " + device.name()};
-    if (!isDense(view))
-      return stridesError(nameOf(what, spec), view);
-    if (!device.isAddressable())
-      return std::nullopt;
-    Range range = rangeOf(view);
-    if (!view.memory && range.end)
-      return Diagnostic{.code = ErrorCode::BadInput, .message = nameOf(what, spec) + " has no memory (a null address)"};
-    if (view.memory % alignment && range.begin != range.end)
-      return Diagnostic{.code = ErrorCode::BadInput,
-                        .message = nameOf(what, spec) + " starts at " + hex(view.memory) + ", which is not a multiple of " +
-                                   std::to_string(alignment) + " bytes",
-                        .fix = "give a copy of it, which an allocator aligns"};
-    return std::nullopt;
+    auto extent = extentOf(view);
+    if (!extent)
+      return bad("has strides that reach past the end of memory");
+    if (extent->isEmpty())
+      return *extent;
+    if (!view.memory)
+      return bad("has no memory (a null address)");
+    if (view.memory % DeviceMemory(dtypeBytes(view.dtype)))
+      return bad("starts at an address that is no multiple of its element's " + std::to_string(dtypeBytes(view.dtype)) + " bytes");
+    if (view.strides.empty())
+      return *extent;
+    if (what[0] == 'r' && overlapsItself(memoryOf(view, view.strides)))
+      return bad("has elements that share memory: strides of " + std::to_string(view.strides.size()) + " axes overlap",
+                 "give each element of a result memory of its own");
+    auto allocation = device.extentOf(view.memory);
+    if (allocation && (extent->begin < allocation->begin || extent->end > allocation->end))
+      return bad("reaches outside its memory: its elements lie from byte " +
+                 std::to_string(int64_t(extent->begin - allocation->begin)) + " to byte " +
+                 std::to_string(int64_t(extent->end - allocation->begin)) + " of an allocation of " +
+                 std::to_string(allocation->end - allocation->begin) + " bytes");
+    return *extent;
   }
 
   static std::string nameOf(const char *what, const TensorSpec &spec) { return std::string(what) + " '" + spec.name + "'"; }
 
 private:
-  const Device &device;
+  Device &device;
 };
 
 } // namespace
 
-Expected<void> checkTensors(const Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
+Expected<void> checkTensors(Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
                             const std::vector<TensorSpec> &resultSpecs, std::span<const TensorView> results) {
   TensorChecker checker(device);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (auto error = checker.check("input", inputSpecs[i], inputs[i]))
-      return *error;
-  for (size_t i = 0; i < results.size(); ++i)
-    if (auto error = checker.check("result", resultSpecs[i], results[i]))
-      return *error;
+  ScratchArray<Extent, 32> in(inputs.size()), out(results.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    auto extent = checker.check("input", inputSpecs[i], inputs[i]);
+    if (!extent)
+      return extent.takeErrors();
+    in[i] = *extent;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto extent = checker.check("result", resultSpecs[i], results[i]);
+    if (!extent)
+      return extent.takeErrors();
+    out[i] = *extent;
+  }
   for (size_t r = 0; r < results.size(); ++r) {
-    Range range = device.isAddressable() ? rangeOf(results[r]) : Range{results[r].memory, results[r].memory + 1};
-    auto clash = [&](const char *what, const TensorSpec &spec, const TensorView &other) -> std::optional<Diagnostic> {
-      Range second = device.isAddressable() ? rangeOf(other) : Range{other.memory, other.memory + 1};
-      if (!overlap(range, second))
-        return std::nullopt;
+    auto clash = [&](const char *what, const TensorSpec &spec) {
       return Diagnostic{.code = ErrorCode::BadInput,
                         .message = "result '" + resultSpecs[r].name + "' overlaps " + TensorChecker::nameOf(what, spec),
                         .fix = "give each result memory of its own"};
     };
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (auto error = clash("input", inputSpecs[i], inputs[i]))
-        return *error;
+      if (shareMemory(results[r], out[r], inputs[i], in[i]))
+        return clash("input", inputSpecs[i]);
     for (size_t other = 0; other < r; ++other)
-      if (auto error = clash("result", resultSpecs[other], results[other]))
-        return *error;
+      if (shareMemory(results[r], out[r], results[other], out[other]))
+        return clash("result", resultSpecs[other]);
   }
   return {};
 }

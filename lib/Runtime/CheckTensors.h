@@ -9,9 +9,9 @@
 
 namespace minic {
 
-/// Dense strides, the executable's device, addresses of 16 bytes, results that overlap nothing. Numbers of tensors, dtypes and
-/// shapes have been checked before.
-Expected<void> checkTensors(const Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
+/// The executable's device, addresses of elements, elements within the tensor's allocation, results that overlap nothing and not
+/// themselves. Numbers of tensors, dtypes, shapes and what the plan asks of strides have been checked before.
+Expected<void> checkTensors(Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
                             const std::vector<TensorSpec> &resultSpecs, std::span<const TensorView> results);
 
 /// Why a tensor cannot be bound to an input: dtype, rank, sizes that are numbers. Names are bound later, with the other inputs.

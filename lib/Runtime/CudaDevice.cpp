@@ -50,6 +50,15 @@ Expected<int64_t> CudaDevice::freeBytes() {
   return int64_t(free);
 }
 
+std::optional<MemoryExtent> CudaDevice::extentOf(DeviceMemory memory) {
+  ContextScope scope(*impl);
+  CuPointer start = 0;
+  size_t bytes = 0;
+  if (!scope || impl->api.cuMemGetAddressRange_v2(&start, &bytes, memory) != success)
+    return std::nullopt; // Not every kind of memory tells.
+  return MemoryExtent{start, start + bytes};
+}
+
 Expected<DeviceMemory> CudaDevice::allocate(int64_t bytes, StreamHandle stream) {
   assert(bytes >= 0 && "a negative size");
   ContextScope scope(*impl);

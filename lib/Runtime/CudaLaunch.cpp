@@ -26,13 +26,14 @@ public:
       : device(device), kernel(kernel), function(function), programs(programs), what(device.keep(describe(kernel))) {}
 
   std::vector<int32_t> sizes;                    ///< The kernel's dims.
+  std::vector<int64_t> strides;                  ///< Of its strided axes.
   std::vector<std::unique_ptr<TensorMaps>> maps; ///< One per parameter, null for pointers; empty if all are pointers.
 
   Expected<void> enqueue(StreamHandle stream, std::span<const DeviceMemory> buffers) const override {
     ContextScope scope(device);
     if (!scope)
       return scope.takeErrors();
-    ScratchArray<void *, 32> parameters(buffers.size() + sizes.size());
+    ScratchArray<void *, 32> parameters(buffers.size() + sizes.size() + strides.size());
     ScratchArray<EncodedMap, 8> encoded(maps.size());
     for (size_t i = 0; i < buffers.size(); ++i) {
       parameters[i] = const_cast<DeviceMemory *>(&buffers[i]); // The driver only reads it.
@@ -44,6 +45,8 @@ public:
     }
     for (size_t i = 0; i < sizes.size(); ++i)
       parameters[buffers.size() + i] = const_cast<int32_t *>(&sizes[i]);
+    for (size_t i = 0; i < strides.size(); ++i)
+      parameters[buffers.size() + sizes.size() + i] = const_cast<int64_t *>(&strides[i]);
     CuStream order = static_cast<CuStream>(stream);
     CuResult result = device.api.cuLaunchKernel(function, programs, 1, 1, unsigned(kernel.threads), 1, 1,
                                                 unsigned(kernel.dynamicSharedBytes), order, parameters.data(), nullptr);
@@ -118,7 +121,7 @@ struct TargetWord {
 } // namespace
 
 Expected<std::unique_ptr<PreparedLaunch>> CudaDevice::prepare(const Artifact &artifact, int index, std::span<const int64_t> grid,
-                                                              const DimBindings &dims) {
+                                                              const DimBindings &dims, std::span<const int64_t> strides) {
   const KernelCode &kernel = artifact.kernels[size_t(index)];
   TargetWord target(artifact.target);
   int capability = computeCapability();
@@ -152,6 +155,7 @@ Expected<std::unique_ptr<PreparedLaunch>> CudaDevice::prepare(const Artifact &ar
     return function.takeErrors();
   auto launch = std::make_unique<CudaLaunch>(*impl, kernel, *function, *programs);
   launch->sizes = std::move(sizes);
+  launch->strides.assign(strides.begin(), strides.end());
   launch->maps = std::move(*maps);
   return std::unique_ptr<PreparedLaunch>(std::move(launch));
 }

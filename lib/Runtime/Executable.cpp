@@ -14,12 +14,8 @@ namespace minic {
 
 namespace {
 
-/// Shapes for which an executable keeps what it prepared.
+/// Shapes and strides for which an executable keeps what it prepared.
 constexpr size_t maxPlans = 64;
-
-bool fits(const TensorView &view, DType dtype, const std::vector<int64_t> &shape) {
-  return view.dtype == dtype && std::ranges::equal(view.shape, shape);
-}
 
 } // namespace
 
@@ -39,22 +35,21 @@ struct Executable::Impl {
     auto count = [&](const char *verb, const char *what, const std::vector<TensorSpec> &specs, size_t given) {
       if (given != specs.size())
         errors.push_back({.code = given < specs.size() ? ErrorCode::MissingInput : ErrorCode::BadInput,
-                          .message = "'" + artifact->plan.name + "' " + verb + " " + std::to_string(specs.size()) + " " + what +
+                          .message = "'" + artifact->signature().name + "' " + verb + " " + std::to_string(specs.size()) + " " + what +
                                      ", given " + std::to_string(given)});
     };
     count("takes", "inputs", inputs, views.size());
-    count("gives", "results", artifact->plan.results, results.size());
+    count("gives", "results", artifact->signature().results, results.size());
     return errors;
   }
 
-  bool fitsPlan(const PreparedPlan &plan, std::span<const TensorView> views, std::span<const TensorView> results) const {
+  /// All inputs of the plan.
+  void gather(std::span<const TensorView> views, std::span<TensorView> all) const {
+    for (size_t i = 0; i < weights.size(); ++i)
+      if (weights[i])
+        all[i] = weights[i]->view();
     for (size_t i = 0; i < views.size(); ++i)
-      if (!fits(views[i], inputs[i].dtype, plan.inputShape(positions[i])))
-        return false;
-    for (size_t i = 0; i < results.size(); ++i)
-      if (!fits(results[i], artifact->plan.results[i].dtype, plan.resultShape(i)))
-        return false;
-    return true;
+      all[positions[i]] = views[i];
   }
 
   /// The memory of all inputs of the plan.
@@ -68,7 +63,7 @@ struct Executable::Impl {
 
   /// Bounds of what the tensors may be.
   Expected<void> check(std::span<const TensorView> views, std::span<const TensorView> results) const {
-    return checkTensors(*device, inputs, views, artifact->plan.results, results);
+    return checkTensors(*device, inputs, views, artifact->signature().results, results);
   }
 };
 
@@ -93,8 +88,8 @@ Expected<std::shared_ptr<Executable>> Executable::load(std::shared_ptr<const Art
   impl->constants = std::move(*constants);
   std::shared_ptr<Stream> stream = Stream::borrow(device, nullptr);
   size_t bound = 0;
-  for (size_t i = 0; i < artifact->plan.inputs.size(); ++i) {
-    const TensorSpec &spec = artifact->plan.inputs[i];
+  for (size_t i = 0; i < artifact->signature().inputs.size(); ++i) {
+    const TensorSpec &spec = artifact->signature().inputs[i];
     auto weight = weights.find(spec.name);
     impl->weights.emplace_back();
     if (weight == weights.end()) {
@@ -111,7 +106,7 @@ Expected<std::shared_ptr<Executable>> Executable::load(std::shared_ptr<const Art
     ++bound;
   }
   if (bound < weights.size())
-    return unknownWeight(artifact->plan, weights);
+    return unknownWeight(artifact->signature(), weights);
   if (bound)
     if (auto done = stream->synchronize(); !done) // Any stream may read them from now on.
       return done.takeErrors();
@@ -122,30 +117,26 @@ Expected<std::shared_ptr<Executable>> Executable::load(std::shared_ptr<const Art
 
 Expected<std::shared_ptr<const PreparedPlan>> Executable::prepare(std::span<const TensorView> inputs,
                                                                   std::span<const TensorView> results) const {
-  if (inputs.size() == impl->inputs.size() && (results.empty() || results.size() == this->results().size())) {
-    std::shared_lock lock(impl->mutex);
-    if (!impl->plans.empty() && impl->fitsPlan(*impl->plans.front(), inputs, results))
-      return impl->plans.front();
-  }
-  // Another shape than last time.
-  std::vector<TensorView> all(impl->weights.size());
-  for (size_t i = 0; i < all.size(); ++i)
-    if (impl->weights[i])
-      all[i] = impl->weights[i]->view();
   if (inputs.size() != impl->inputs.size())
     return impl->checkCount(inputs, std::vector<TensorView>(this->results().size()));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    all[impl->positions[i]] = inputs[i];
-  auto dims = bindDims(impl->artifact->plan, all, results);
-  if (!dims)
-    return dims.takeErrors();
+  ScratchArray<TensorView, 16> all(impl->weights.size());
+  impl->gather(inputs, all.span());
+  if (results.empty() || results.size() == this->results().size()) {
+    std::shared_lock lock(impl->mutex);
+    if (!impl->plans.empty() && impl->plans.front()->fits(all.span(), results))
+      return impl->plans.front();
+  }
+  // Other shapes or strides than last time.
+  auto choice = choosePlan(*impl->artifact, all.span(), results);
+  if (!choice)
+    return choice.takeErrors();
   std::unique_lock lock(impl->mutex);
-  auto known = std::ranges::find_if(impl->plans, [&](const auto &plan) { return plan->dims() == *dims; });
+  auto known = std::ranges::find_if(impl->plans, [&](const auto &plan) { return plan->choice() == *choice; });
   if (known != impl->plans.end()) {
     impl->plans.splice(impl->plans.begin(), impl->plans, known);
     return impl->plans.front();
   }
-  auto plan = PreparedPlan::create(*impl->artifact, *impl->device, std::move(*dims), impl->constants);
+  auto plan = PreparedPlan::create(*impl->artifact, *impl->device, std::move(*choice), impl->constants);
   if (!plan)
     return plan.takeErrors();
   if (impl->plans.size() == maxPlans)
@@ -160,7 +151,7 @@ Expected<void> Executable::run(const Stream &stream, std::span<const TensorView>
     return impl->checkCount(inputs, results);
   if (&stream.device() != impl->device.get())
     return Diagnostic{.code = ErrorCode::WrongDevice,
-                      .message = "the stream is one of " + stream.device().name() + ", and '" + impl->artifact->plan.name +
+                      .message = "the stream is one of " + stream.device().name() + ", and '" + impl->artifact->signature().name +
                                  "' is loaded on " + impl->device->name()};
   auto plan = prepare(inputs, results);
   if (!plan)

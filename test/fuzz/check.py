@@ -6,24 +6,20 @@ import warnings
 import numpy as np
 
 import bounds
+import layouts
 import minic
 import scalars
 import structure
 from elements import ELEMENTS
+from failure import Failure
 
 LIMITS = {"E0606", "E0905"}
 """Codes that a valid graph may get."""
 
 
-WAYS = ["eager alone", "all results", "names bound", "tile", "masked", "machine", "fused text", "graph text", "eager tile"]
+WAYS = ["eager alone", "all results", "names bound", "strides", "tile", "masked", "machine", "fused text", "graph text", "eager tile"]
 
-
-class Failure(Exception):
-    """`kind` says which promise is broken, the same for one fault in graphs of any size."""
-
-    def __init__(self, kind, text):
-        super().__init__(kind, text)
-        self.kind, self.text = kind, text
+SUMS = {"reduce", "matmul", "softmax", "layernorm", "rmsnorm", "mean", "cumsum"}
 
 
 def refusal(error):
@@ -47,8 +43,8 @@ class Check:
         self.inputs = [graph.nodes[n].types[0].e.to_memory(graph.nodes[n].data) for n in graph.inputs()]
         self.unchecked = set()
 
-    def run(self, way, source, outputs, device="cpu", runs=1, **options):
-        """The results, as arrays of the work types; of several runs, which must agree."""
+    def run(self, way, source, outputs, device="cpu", runs=1, strided=False, **options):
+        """The results, as arrays of the work types; of several runs, which must agree. `strided`: tensors anywhere in memory."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -58,7 +54,10 @@ class Check:
             first = None
             for _ in range(runs):
                 memory = [np.full(t.sizes(self.graph.bind), 7, t.e.to_memory(np.zeros((), t.e.work)).dtype) for t in types]
-                executable.run(self.inputs, memory)
+                if strided:
+                    layouts.run(executable, self.inputs, memory, self.rng, way)
+                else:
+                    executable.run(self.inputs, memory)
                 results = [t.e.from_memory(array) for t, array in zip(types, memory)]
                 first = first or results
                 self.compare(way + ", another run", outputs, results, first)
@@ -93,7 +92,7 @@ class Check:
         self.check_ops(exact)
         right = [exact[value] for value in graph.outputs]
 
-        ways = ["fused exact", str(self.rng.choice(WAYS)), "default"] + (["GPU exact", "GPU default"] if self.device else [])
+        ways = ["fused exact", str(self.rng.choice(WAYS)), "default"] + (["GPU exact", "GPU default", "GPU strides"] if self.device else [])
         for way in ways if not self.kind else [way for way in [*ways[:1], *WAYS, *ways[2:]] if self.kind.startswith(way)]:
             if way in WAYS:
                 self.other_way(way, text, dims, right, computed, exact)
@@ -102,7 +101,9 @@ class Check:
             if way.endswith("default"):
                 self.check_default(text, dims, exact, device, way)
             else:
-                fused = self.run(way, text, graph.outputs, device, runs=2 if device == "cuda" else 1, dims=dims, numerics="exact")
+                runs = 2 if device == "cuda" else 1
+                strided = way.endswith("strides")
+                fused = self.run(way, text, graph.outputs, device, runs=runs, strided=strided, dims=dims, numerics="exact")
                 self.compare(way, graph.outputs, fused, right)
 
     def other_way(self, way, text, dims, right, computed, exact):
@@ -117,6 +118,8 @@ class Check:
             if self.sums_names():
                 return
             options["dims"] = self.graph.bind
+        elif way == "strides":
+            options["strided"] = True
         else:
             mode, stage = ("eager", "tile") if way == "eager tile" else ("fused", way.split()[0])
             try:
@@ -128,13 +131,10 @@ class Check:
         self.compare(way, outputs, got, right)
 
     def sums_names(self):
-        """Whether a float reduction runs over a size that is a name: its order is that of unknown sizes, another than of the number's."""
-        for node in self.graph.nodes.values():
-            if node.op == "reduce" and any(t.e.is_float for t in node.types):
-                shape = self.graph.type(node.operands[0]).shape
-                if any(size[1] for size in shape):
-                    return True
-        return False
+        """Whether floats are summed over a size that is a name: their order is that of unknown sizes, another than of the number's."""
+        return any(node.op in SUMS and any(t.e.is_float for t in node.types)
+                   and any(size[1] for value in node.operands for size in self.graph.type(value).shape)
+                   for node in self.graph.nodes.values())
 
     def check_default(self, text, dims, exact, device, way):
         outputs = self.graph.outputs

@@ -79,7 +79,7 @@ EXACT = {
     "rem": lambda a, b: np.where(b == 0, a, a - divide(a, np.where(b == 0, 1, b).astype(b.dtype)) * b),
     "abs": np.abs,
     "not": lambda a: ~a,
-    "sign": lambda a: np.where(a > 0, 1, np.where(a < 0, -1, a)).astype(a.dtype),
+    "sign": lambda a: np.where(a > 0, a.dtype.type(1), np.where(a < 0, np.array(-1).astype(a.dtype), a)),
     "clamp": lambda a, low, high: minimum(maximum(a, low), high),
     "floor": np.floor,
     "ceil": np.ceil,

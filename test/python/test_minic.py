@@ -137,7 +137,30 @@ class NumPy(Case):
         y = np.empty((2, 3), "float32")
         self.scale.run([self.x, self.w], [y])
         np.testing.assert_array_equal(y, self.y)
-        self.refuses("E0602", "result 'y' has strides", self.scale.run, [self.x, self.w], [np.empty((3, 2), "float32").T])
+
+    def test_strides(self):
+        wide = np.full((4, 10), np.nan, "float32")
+        views = [wide[:2, :3], wide[::2, 1:7:2], wide[1::-1, 2::-1], wide.T[:2, :3], wide[2:, 7:]]
+        for view in views:
+            wide[:] = np.nan
+            view[:] = self.x
+            np.testing.assert_array_equal(self.scale(view, self.w), self.y)
+            kept = wide.copy()
+            wide[:] = 7  # Into it: nothing between the elements changes.
+            self.scale.run([self.x, self.w], [view])
+            np.testing.assert_array_equal(view, self.y)
+            wide[~np.isnan(kept)] = 7
+            np.testing.assert_array_equal(wide, 7)
+        row = np.broadcast_to(self.x[:1], (2, 3))
+        np.testing.assert_array_equal(self.scale(row, self.w), row * self.w * 2)
+        np.testing.assert_array_equal(self.scale(self.x, np.repeat(self.w, 2)[::2]), self.y)
+        packed = np.zeros(25, "uint8")[1:].view("float32").reshape(2, 3)  # Not even aligned to an element.
+        packed[:] = self.x
+        np.testing.assert_array_equal(self.scale(packed, self.w), self.y)
+        with self.assertRaisesRegex(TypeError, "result 'y' has elements at addresses that are no multiples of their 4 bytes"):
+            self.scale.run([self.x, self.w], [packed])
+        shared = np.lib.stride_tricks.as_strided(np.zeros(6, "float32"), (2, 3), (4, 4))
+        self.refuses("E0602", "result 'y' has elements that share memory", self.scale.run, [self.x, self.w], [shared])
 
     def test_what_does_not_fit(self):
         call = self.scale
@@ -381,7 +404,11 @@ class Torch(Case):
         np.testing.assert_array_equal(y.numpy(), self.y)
         self.scale.run([x, w], [y.zero_()])
         np.testing.assert_array_equal(y.numpy(), self.y)
-        self.refuses("E0602", "input 'x' has strides", self.scale, torch.from_numpy(self.x.T.copy()).T, w)
+        np.testing.assert_array_equal(self.scale(torch.from_numpy(self.x.T.copy()).T, w).numpy(), self.y)
+        into = torch.full((4, 6), 7.0)
+        self.scale.run([x, w.flip(0).flip(0)], [into[1:3, ::2]])
+        np.testing.assert_array_equal(into[1:3, ::2].numpy(), self.y)
+        np.testing.assert_array_equal(into[:, 1::2].numpy(), np.full((4, 3), 7, "float32"))
         with self.assertRaisesRegex(TypeError, "input 'w' requires grad"):
             self.scale(x, w.clone().requires_grad_())
         with torch.no_grad():

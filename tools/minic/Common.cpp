@@ -130,6 +130,10 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
   addListFlag(command, "--dim", flags.dims, "bind a dim name, e.g. --dim M=4096; may stand several times");
   if (set & WithMode)
     command.add_option("--mode", flags.mode, "fused|eager: one kernel per fusion region, or per op");
+  if (set & WithStrides)
+    command.add_option("--strides", flags.strides,
+                       "any|dense: whether there is a plan for tensors of any strides and alignment behind the one for row-major "
+                       "tensors (default: any for artifacts, dense for what --emit shows)");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -163,11 +167,15 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     return *error;
   if (auto error = checkWord("mode", flags.mode, {"fused", "eager"}))
     return *error;
+  if (auto error = checkWord("strides", flags.strides, {"any", "dense"}))
+    return *error;
   CompileOptions options;
   options.target = flags.target;
   options.numerics = flags.numerics;
   options.eager = flags.mode == "eager";
   options.graph = flags.graph;
+  if (!flags.strides.empty())
+    options.anyStrides = flags.strides == "any";
   for (const std::string &dim : flags.dims) {
     auto pair = splitPair("--dim", dim);
     if (!pair)

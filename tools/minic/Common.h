@@ -61,11 +61,11 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode;
+  std::string file, graph, target, numerics, mode, strides;
   std::vector<std::string> dims;
   bool json = false;
 };
-enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4 };
+enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);

@@ -57,7 +57,7 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
   if (!plan)
     return plan.takeErrors();
   side.peak = (*plan)->peakBytes();
-  for (const PlanStep &step : (*artifact)->plan.steps)
+  for (const PlanStep &step : (*artifact)->plans.front().steps)
     side.launches += step.kind == PlanStep::Kind::Launch;
   if (opened.gpu) {
     auto subject = Subject::create("", *executable, inputs);

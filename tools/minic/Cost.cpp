@@ -16,6 +16,30 @@ nlohmann::json toJson(const TrafficModel &model) {
   return {{"bytes", model.bytes}, {"launches", model.launches}, {"ops", ops}};
 }
 
+/// What an input costs whose elements lie apart, and what the compiler does about it.
+std::string stridedText(const std::vector<std::pair<std::string, StridedReads>> &inputs) {
+  std::string out = inputs.empty() ? "" : "\ninputs with strides of their own, bytes at worst:\n";
+  for (const auto &[name, reads] : inputs) {
+    auto bytes = [](double count) { return std::to_string(int64_t(count)) + " B"; };
+    out += "  " + name + ": " +
+           (reads.needsCopy     ? "copied first, " + bytes(reads.copied) + ": not only kernels use it"
+            : reads.copyFirst() ? "copied first, " + bytes(reads.copied) + "; read in place " + bytes(reads.inPlace)
+                                : "read in place, " + bytes(reads.inPlace) + "; copied first " + bytes(reads.copied)) +
+           "\n";
+  }
+  return out;
+}
+
+nlohmann::json toJson(const std::vector<std::pair<std::string, StridedReads>> &inputs) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto &[name, reads] : inputs) {
+    list.push_back({{"name", name}, {"copied", int64_t(reads.copied)}, {"copy_first", reads.copyFirst()}});
+    if (!reads.needsCopy)
+      list.back()["in_place"] = int64_t(reads.inPlace);
+  }
+  return list;
+}
+
 std::string text(const TrafficModel &eager, const TrafficModel &fused, double ratio) {
   char line[64];
   std::snprintf(line, sizeof line, "ratio: %.3f\n", ratio);
@@ -59,13 +83,15 @@ int cost(const ModuleFlags &flags) {
   double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
   std::string out;
   if (flags.json)
-    out =
-        nlohmann::json{
-            {"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)}, {"ratio", ratio}}
-            .dump() +
-        "\n";
+    out = nlohmann::json{{"graph", (*graph)->name},
+                         {"eager", toJson(model->eager)},
+                         {"fused", toJson(model->fused)},
+                         {"ratio", ratio},
+                         {"strided_inputs", toJson(model->strided)}}
+              .dump() +
+          "\n";
   else
-    out = text(model->eager, model->fused, ratio);
+    out = text(model->eager, model->fused, ratio) + stridedText(model->strided);
   if (auto written = writeOutput({}, out); !written)
     return messages.fail(written.errors());
   return Fine;

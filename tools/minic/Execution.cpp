@@ -109,7 +109,7 @@ Expected<Program> loadProgram(const SourceBuffer &source, const ModuleFlags &fla
     if (!artifacts)
       return artifacts.takeErrors();
     program.artifacts = std::move(*artifacts);
-    const Plan &plan = program.artifacts.front().plan;
+    const Plan &plan = program.artifacts.front().signature();
     if (auto error = checkArtifactFlags(flags, plan))
       return *error;
     program.signature = {.name = plan.name, .inputs = plan.inputs};
@@ -291,6 +291,7 @@ Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened,
   if (!module)
     return module.takeErrors();
   options.withCode = opened.gpu != nullptr;
+  options.anyStrides = false; // The command line's tensors are row-major.
   if (opened.gpu && options.target.empty() && !(*module)->targetStated) {
     int capability = opened.gpu->computeCapability();
     const TargetInfo *target = targetForDevice(capability / 10, capability % 10);

@@ -55,8 +55,7 @@ std::string bufferText(const Plan &plan, int slot) {
   return "%" + std::to_string(slot) + (name.empty() ? "" : ":" + name);
 }
 
-std::string stepText(const Artifact &artifact, const PlanStep &step) {
-  const Plan &plan = artifact.plan;
+std::string stepText(const Artifact &artifact, const Plan &plan, const PlanStep &step) {
   std::vector<std::string> operands;
   for (int operand : step.operands)
     operands.push_back(bufferText(plan, operand));
@@ -64,15 +63,24 @@ std::string stepText(const Artifact &artifact, const PlanStep &step) {
   if (step.kind == PlanStep::Kind::Launch)
     return kind + " " + artifact.kernels[size_t(step.kernel)].name + "(" + join(operands) + "), grid = [" + join(texts(step.grid)) +
            "]";
-  std::string data = step.kind == PlanStep::Kind::Constant ? ", " + std::to_string(step.data.size()) + " bytes" : "";
+  std::string data = step.kind == PlanStep::Kind::Constant
+                         ? ", " + std::to_string(artifact.constants[size_t(step.constant)].size()) + " bytes"
+                         : "";
   return bufferText(plan, step.result) + " = " + kind + (operands.empty() ? "" : " " + join(operands)) + " : " +
          typeText(plan.buffers[size_t(step.result)].spec) + data;
+}
+
+/// Whether the plan is for tensors of any strides.
+bool takesStrides(const Plan &plan) {
+  auto isStrided = [](const TensorSpec &spec) { return spec.strided; };
+  return std::ranges::any_of(plan.inputs, isStrided) || std::ranges::any_of(plan.results, isStrided);
 }
 
 std::string kernelText(const KernelCode &kernel) {
   std::vector<std::string> params;
   for (const KernelParam &param : kernel.params)
-    params.push_back((param.map ? "tensor map of " : "") + (param.name.empty() ? "_" : param.name));
+    params.push_back((param.map ? "tensor map of " : "") + (param.name.empty() ? "_" : param.name) +
+                     (param.stridedAxes ? " with strides" : ""));
   std::string text = "  kernel " + kernel.name + "\n";
   if (!kernel.ops.empty())
     text += "    from " + join(kernel.ops) + "\n";
@@ -84,7 +92,7 @@ std::string kernelText(const KernelCode &kernel) {
 }
 
 std::string describe(const std::vector<Artifact> &artifacts, const std::string &writer, size_t bytes) {
-  const Plan &first = artifacts.front().plan;
+  const Plan &first = artifacts.front().signature();
   std::string text = "artifact of format " + std::to_string(artifactFormat) + " by minic " + writer + ", " + std::to_string(bytes) +
                      " bytes, checksum ok\n";
   text += "@" + first.name + "(" + specTexts(first.inputs, "%") + ") -> (" + specTexts(first.results, "") + ")\n";
@@ -92,13 +100,15 @@ std::string describe(const std::vector<Artifact> &artifacts, const std::string &
     text += "\ntarget " + artifact.target + ", numerics " + artifact.numerics + "\n";
     for (const KernelCode &kernel : artifact.kernels)
       text += kernelText(kernel);
-    text += "  plan\n";
-    for (const PlanStep &step : artifact.plan.steps)
-      text += "    " + stepText(artifact, step) + "\n";
-    std::vector<std::string> results;
-    for (size_t i = 0; i < artifact.plan.results.size(); ++i)
-      results.push_back(artifact.plan.results[i].name + " = " + bufferText(artifact.plan, artifact.plan.resultBuffers[i]));
-    text += "    return " + join(results) + "\n";
+    for (const Plan &plan : artifact.plans) {
+      text += std::string("  plan for ") + (takesStrides(plan) ? "tensors of any strides" : "row-major tensors") + "\n";
+      for (const PlanStep &step : plan.steps)
+        text += "    " + stepText(artifact, plan, step) + "\n";
+      std::vector<std::string> results;
+      for (size_t i = 0; i < plan.results.size(); ++i)
+        results.push_back(plan.results[i].name + " = " + bufferText(plan, plan.resultBuffers[i]));
+      text += "    return " + join(results) + "\n";
+    }
   }
   return text;
 }
@@ -113,13 +123,14 @@ Json toJson(const std::vector<TensorSpec> &specs) {
 }
 
 Json toJson(const Artifact &artifact) {
-  Json kernels = Json::array(), steps = Json::array();
+  Json kernels = Json::array(), plans = Json::array();
   for (size_t i = 0; i < artifact.kernels.size(); ++i) {
     const KernelCode &kernel = artifact.kernels[i];
     Json grids = Json::array();
-    for (const PlanStep &step : artifact.plan.steps)
-      if (step.kind == PlanStep::Kind::Launch && step.kernel == int(i))
-        grids.push_back(texts(step.grid));
+    for (const Plan &plan : artifact.plans)
+      for (const PlanStep &step : plan.steps)
+        if (step.kind == PlanStep::Kind::Launch && step.kernel == int(i))
+          grids.push_back(texts(step.grid));
     kernels.push_back({{"name", kernel.name},
                        {"ops", kernel.ops},
                        {"grids", std::move(grids)},
@@ -129,13 +140,17 @@ Json toJson(const Artifact &artifact) {
                        {"ptx_bytes", kernel.ptx.size()},
                        {"cubin_bytes", kernel.cubin.size()}});
   }
-  for (const PlanStep &step : artifact.plan.steps)
-    steps.push_back(stepText(artifact, step));
-  return {{"target", artifact.target}, {"numerics", artifact.numerics}, {"kernels", kernels}, {"plan", steps}};
+  for (const Plan &plan : artifact.plans) {
+    Json steps = Json::array();
+    for (const PlanStep &step : plan.steps)
+      steps.push_back(stepText(artifact, plan, step));
+    plans.push_back({{"strided", takesStrides(plan)}, {"steps", std::move(steps)}});
+  }
+  return {{"target", artifact.target}, {"numerics", artifact.numerics}, {"kernels", kernels}, {"plans", plans}};
 }
 
 Json toJson(const std::vector<Artifact> &artifacts, const std::string &writer, size_t bytes) {
-  const Plan &first = artifacts.front().plan;
+  const Plan &first = artifacts.front().signature();
   Json variants = Json::array();
   for (const Artifact &artifact : artifacts)
     variants.push_back(toJson(artifact));

@@ -8,7 +8,6 @@ Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &opt
   auto module = loadModule(context, source, options);
   if (!module)
     return module.takeErrors();
-  Model model;
   auto eager = eagerTraffic(*(*module)->find(name), dims);
   if (!eager)
     return eager.takeErrors();
@@ -26,7 +25,14 @@ Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &opt
   auto fused = fusedTraffic(*(*module)->find(name), dims);
   if (!fused)
     return fused.takeErrors();
-  return Model{std::move(*eager), std::move(*fused), *flops};
+  Model model{std::move(*eager), std::move(*fused), *flops};
+  fusing.dims = {}; // They are bound.
+  fusing.graph = name;
+  if (auto lowered = lowerTo(**module, Stage::Tile, fusing); !lowered)
+    return lowered.takeErrors();
+  for (const Value *input : (*module)->find(name)->params())
+    model.strided.emplace_back(input->name(), countStridedReads(*input, dims));
+  return model;
 }
 
 } // namespace minic::cli

@@ -3,6 +3,7 @@
 
 #include "Common.h"
 
+#include "minic/Transforms/Analysis/StridedReads.h"
 #include "minic/Transforms/Analysis/Traffic.h"
 
 namespace minic::cli {
@@ -10,6 +11,8 @@ namespace minic::cli {
 struct Model {
   TrafficModel eager, fused;
   int64_t flops = 0; ///< Of matmuls.
+  /// Of each input, if it came with strides of its own.
+  std::vector<std::pair<std::string, StridedReads>> strided;
 };
 /// For the graph `name` of `source`, all of whose names `dims` binds.
 Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &options, const std::string &name,

@@ -16,7 +16,11 @@ struct TensorSpec {
   std::string name; ///< Parameter or result name, without `%`; empty for temporaries.
   DType dtype = DType::F32;
   std::vector<DimExpr> shape;
+  bool strided = false; ///< Lies where and as the caller has it. If not: row-major, from a multiple of 16 bytes on.
 };
+
+/// What a row-major tensor's address is a multiple of: the widest access of a thread, and what TMA asks for.
+inline constexpr int64_t tensorAlignment = 16;
 
 /// Bytes of an encoded tensor map among a kernel's parameters (CUtensorMap).
 inline constexpr int64_t tensorMapBytes = 128;
@@ -34,10 +38,12 @@ struct TensorMapSpec {
 struct KernelParam {
   std::string name; ///< For messages; may be empty.
   std::optional<TensorMapSpec> map = std::nullopt;
+  int stridedAxes = 0; ///< Axes of a buffer with strides of its own.
 };
 
 /// One kernel's code and what a launch must give it. Its arguments are one device pointer or 128 bytes of tensor map per entry of
-/// `params`, in order, then one i32 per name in `dims`, in order.
+/// `params`, in order, then one i32 per name in `dims`, in order, then one i64 per strided axis of the parameters, in order: the
+/// stride in elements.
 struct KernelCode {
   std::string name;
   std::vector<std::string> ops; ///< The graph ops it came from, for messages: "matmul at 3:10".
@@ -60,21 +66,20 @@ struct PlanStep {
     Alloc,    ///< `result` gets fresh memory.
     View,     ///< `result` is the memory of `operands[0]` under another type.
     Copy,     ///< `result` gets fresh memory holding a copy of `operands[0]`.
-    Constant, ///< `result` gets fresh memory holding `data`.
+    Constant, ///< `result` is the artifact's constant `constant`.
     Launch,   ///< Kernel `kernel` over `grid` CTAs with `operands`.
   };
   Kind kind;
   int result = -1;
   std::vector<int> operands;
-  int kernel = -1;
-  std::vector<DimExpr> grid;   ///< Axes of the program id; the product is launched, zero is not launched.
-  std::vector<std::byte> data; ///< Of a constant.
+  int kernel = -1, constant = -1;
+  std::vector<DimExpr> grid; ///< Axes of the program id; the product is launched, zero is not launched.
 };
 
 /// "launch".
 std::string_view stepName(PlanStep::Kind kind);
 
-/// The launches of one graph and the memory between them.
+/// The launches of one graph and the memory between them, for arguments as its inputs and results say.
 struct Plan {
   std::string name;
   std::vector<TensorSpec> inputs;
@@ -89,8 +94,12 @@ struct Artifact {
   std::string target;   ///< "sm_90a".
   std::string numerics; ///< "exact", "default" or "fast".
   std::vector<KernelCode> kernels;
-  Plan plan;
+  std::vector<std::vector<std::byte>> constants;
+  /// At least one. A run takes the first that its arguments fit; what the last one takes is what the graph takes.
+  std::vector<Plan> plans;
   std::string text; ///< The module that the kernels were made from, as IR text: the interpreter runs it.
+
+  const Plan &signature() const { return plans.back(); }
 };
 
 } // namespace minic

@@ -11,8 +11,11 @@
 
 namespace minic {
 
-/// Memory of a device; what it means is the device's own affair (a device pointer, or an index).
+/// An address in a device's memory.
 using DeviceMemory = uint64_t;
+struct MemoryExtent {
+  DeviceMemory begin = 0, end = 0;
+};
 /// An order of work: a CUstream as it is, so null is CUDA's default stream. The interpreter has one order and ignores it.
 using StreamHandle = void *;
 using EventHandle = void *;
@@ -46,9 +49,11 @@ public:
   virtual Expected<DeviceMemory> allocate(int64_t bytes, StreamHandle stream) = 0;
   /// Gives memory back once what is on `stream` now is done.
   virtual void release(DeviceMemory memory, StreamHandle stream) = 0;
-  /// Whether memory plus an offset is the memory there, so that one allocation may serve many buffers. Where it is not, each buffer
-  /// has its own bounds.
+  /// Whether addresses are what other libraries take for addresses, and one allocation may serve many buffers. Where not, they stand
+  /// for memory, and each buffer has its own bounds.
   virtual bool isAddressable() const = 0;
+  /// The allocation that memory lies in, where the device knows it.
+  virtual std::optional<MemoryExtent> extentOf(DeviceMemory memory) = 0;
   /// The host's bytes may change as soon as this returns.
   virtual Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle stream) = 0;
   /// Waits for the bytes.
@@ -57,10 +62,10 @@ public:
   /// Fills memory with 0xFF bytes, NaN in every float type; to the interpreter it is undefined from here on.
   virtual Expected<void> poison(DeviceMemory memory, int64_t bytes, StreamHandle stream) = 0;
 
-  /// `artifact.kernels[kernel]` over the product of `grid` (> 0) CTAs; `grid` holds the axes of the program id. The artifact must
-  /// outlive the launch.
+  /// `artifact.kernels[kernel]` over the product of `grid` (> 0) CTAs; `grid` holds the axes of the program id, `strides` the kernel's
+  /// stride arguments. The artifact must outlive the launch.
   virtual Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
-                                                            const DimBindings &dims) = 0;
+                                                            const DimBindings &dims, std::span<const int64_t> strides = {}) = 0;
   /// Records what `body` enqueues on the stream it is given, without doing it.
   virtual Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) = 0;
 
@@ -84,7 +89,7 @@ public:
 
 /// A tensor where it lies on a device, as a caller of `run` gives it.
 struct TensorView {
-  DeviceMemory memory = 0;
+  DeviceMemory memory = 0; ///< Of the element at [0, 0, ...].
   DType dtype = DType::F32;
   std::span<const int64_t> shape;
   std::span<const int64_t> strides = {}; ///< In elements; empty means dense and row-major.

@@ -10,6 +10,19 @@ namespace minic {
 Expected<DimBindings> bindDims(const Plan &plan, std::span<const TensorView> inputs, std::span<const TensorView> results = {},
                                DimBindings given = {});
 
+/// Which of an artifact's plans runs, and for what.
+struct PlanChoice {
+  size_t plan = 0;
+  DimBindings dims;
+  /// One per input, then one per result: the strides, in elements; empty where the plan takes row-major tensors alone.
+  std::vector<std::vector<int64_t>> strides;
+  friend bool operator==(const PlanChoice &, const PlanChoice &) = default;
+};
+/// Binds dims as `bindDims` does and takes the first plan that these tensors fit; the error says which tensor does not fit the last
+/// one, and why. Without `results` they are taken for row-major.
+Expected<PlanChoice> choosePlan(const Artifact &artifact, std::span<const TensorView> inputs,
+                                std::span<const TensorView> results = {}, DimBindings given = {});
+
 /// What may be watched while a plan is walked.
 struct WalkOptions {
   bool poison = false; ///< Fill temporaries before use.
@@ -17,7 +30,7 @@ struct WalkOptions {
   std::function<void(const PlanStep &, bool before)> onLaunch;
 };
 
-/// The constants of a plan on a device, uploaded once for all dims (their sizes are numbers).
+/// The constants of an artifact on a device, uploaded once.
 class PlanConstants {
 public:
   static Expected<std::shared_ptr<const PlanConstants>> create(const Artifact &artifact, Device &device);
@@ -28,7 +41,7 @@ private:
   friend class PreparedPlan;
   explicit PlanConstants(Device &device) : device(device) {}
   Device &device;
-  std::vector<DeviceMemory> memory; ///< In the order of the plan's steps.
+  std::vector<DeviceMemory> memory; ///< In the artifact's order.
 };
 
 /// Memory of a plan's temporaries.
@@ -49,12 +62,15 @@ private:
 /// Immutable, so threads may share it. The artifact and the device must outlive it.
 class PreparedPlan {
 public:
-  /// Checks the plan (an artifact may come from a file) and prepares its launches.
-  static Expected<std::shared_ptr<const PreparedPlan>> create(const Artifact &artifact, Device &device, DimBindings dims,
+  /// Checks the plans (an artifact may come from a file) and prepares the launches of the one that was chosen.
+  static Expected<std::shared_ptr<const PreparedPlan>> create(const Artifact &artifact, Device &device, PlanChoice choice,
                                                               std::shared_ptr<const PlanConstants> constants);
   PreparedPlan(const PreparedPlan &) = delete;
 
-  const DimBindings &dims() const { return bindings; }
+  const PlanChoice &choice() const { return chosen; }
+  const Plan &plan() const { return artifact.plans[chosen.plan]; }
+  /// Whether these tensors make the same choice.
+  bool fits(std::span<const TensorView> inputs, std::span<const TensorView> results) const;
   const std::vector<int64_t> &inputShape(size_t i) const { return inputShapes[i]; }
   const std::vector<int64_t> &resultShape(size_t i) const { return resultShapes[i]; }
   int64_t launches() const;
@@ -86,7 +102,7 @@ private:
 
   const Artifact &artifact;
   Device &device;
-  DimBindings bindings;
+  PlanChoice chosen;
   std::shared_ptr<const PlanConstants> constants;
   std::vector<std::vector<int64_t>> inputShapes, resultShapes;
   std::vector<Temporary> temporaries;

@@ -7,6 +7,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace minic {
@@ -20,6 +21,8 @@ struct CompileOptions {
   std::string numerics; ///< Empty: the module's own, else "default".
   DimBindings dims;     ///< Names bound at compile time.
   bool eager = false;
+  /// Whether there is a plan for tensors of any strides and alignment as well. Unstated: in artifacts, not in texts.
+  std::optional<bool> anyStrides;
   std::string graph;    ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
@@ -31,15 +34,17 @@ LevelHooks levelHooks();
 Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffer &source, const CompileOptions &options,
                                              Diagnostics *warnings = nullptr);
 /// The passes that take a module from where it stands to `stage` (at most Plan), as one visible list.
-std::vector<PassStep> buildPipeline(Stage stage);
+std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides = false);
 /// Runs the pipeline on a module: binds dims, then lowers every function that stands above `stage`. Functions already below stay.
 Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput = nullptr);
 /// Text of a stage: IR for graph to plan, then LLVM IR and PTX.
 Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options);
-/// The function called `name`, else the only plan, else the only graph.
+/// The function called `name`, else the only plan (those that stand behind another one do not count), else the only graph.
 Expected<Function *> chooseFunction(Module &module, const std::string &name);
 /// The graph called `name`, else the only one.
 Expected<Function *> chooseGraph(Module &module, const std::string &name);
+/// The function and those that stand behind it, in order.
+std::vector<Function *> withThoseBehind(Function &first);
 /// Erases the graphs and plans that were not chosen (as `chooseFunction`), and the kernels that nothing launches any more.
 Expected<void> keepOnly(Module &module, const std::string &name);
 

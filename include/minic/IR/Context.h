@@ -26,11 +26,13 @@ public:
   Type type(TypeStorage storage) { return intern(std::move(storage)); }
   const Layout *layout(Layout layout);
 
-  /// `type` with another element type, layout, shape or kind.
+  /// `type` with another element type, layout, shape, kind or strides.
   Type withDType(Type type, DType dtype);
   Type withLayout(Type type, const Layout *layout);
   Type withShape(Type type, std::vector<DimExpr> shape);
   Type withKind(Type type, TypeKind kind);
+  /// A buffer with strides of its own, or a row-major one.
+  Type withStrided(Type type, bool strided);
 
 private:
   Type intern(TypeStorage storage);

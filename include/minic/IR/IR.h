@@ -201,6 +201,8 @@ public:
   void setAttr(std::string_view name, Attribute value);
   void removeAttr(std::string_view name);
   std::span<const NamedAttribute> attrs() const { return attributes; }
+  /// The function that stands behind this one, for arguments that do not fit here (`otherwise = @f_strided`); null if there is none.
+  Function *otherwise() const;
   /// Names of dims that its types and attributes mention, in order of first appearance (parameters first).
   std::vector<std::string> dimNames() const;
 

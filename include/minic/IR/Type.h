@@ -16,7 +16,8 @@ class Context;
 enum class TypeKind : uint8_t {
   Scalar,   ///< `f32`, `index`: one value, the same for all threads of a CTA unless a combiner or expansion holds it.
   Tensor,   ///< `tensor<MxNxf32>`: a value of a graph.
-  Buffer,   ///< `buffer<MxNxf32>`: row-major global memory, of kernels and plans.
+  Buffer,   ///< `buffer<MxNxf32>`: row-major global memory, of kernels and plans, that starts at a multiple of 16 bytes;
+            ///< `buffer<MxNxf32, strided>`: where the caller has it, with strides given at run time.
   Tile,     ///< `tile<4x1024xf32>`, with a layout `tile<4x1024xf32, #l>` at the machine level: a value of one CTA, integer extents.
   Smem,     ///< `smem<64x16xf32, strides = [1, 68]>`: shared memory of one CTA (strides in elements, row-major if not given);
             ///< `smem<64x256xbf16, #swizzle128, stages = 4>`: see SharedLayout.h.
@@ -35,6 +36,7 @@ struct TypeStorage {
   int64_t slab = 0;               ///< Swizzled shared memory: rows from one slab to the next; 0: its own rows.
   int64_t stages = 1;             ///< Shared memory: copies of the shape, one after the other.
   std::vector<int64_t> box;       ///< Tensor maps: extents of the box that moves, one per axis.
+  bool strided = false;           ///< Buffers: any strides, 0 and negative ones too; the base is aligned to an element.
 };
 
 class Type {
@@ -52,6 +54,7 @@ public:
   int64_t swizzle() const { return get().swizzle; }
   int64_t stages() const { return get().stages; }
   const std::vector<int64_t> &box() const { return get().box; }
+  bool isStrided() const { return get().strided; }
   bool isScalar() const { return kind() == TypeKind::Scalar; }
   bool isIndex() const { return isScalar() && dtype() == DType::Index; }
   bool isTensor() const { return kind() == TypeKind::Tensor; }

@@ -57,7 +57,8 @@ public:
   Expected<void> poison(DeviceMemory memory, int64_t bytes, StreamHandle stream) override;
 
   Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
-                                                    const DimBindings &dims) override;
+                                                    const DimBindings &dims, std::span<const int64_t> strides = {}) override;
+  std::optional<MemoryExtent> extentOf(DeviceMemory memory) override;
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override;
 
   Expected<StreamHandle> createStream() override;

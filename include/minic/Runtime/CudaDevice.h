@@ -30,6 +30,7 @@ public:
   Expected<DeviceMemory> allocate(int64_t bytes, StreamHandle stream) override;
   void release(DeviceMemory memory, StreamHandle stream) override;
   bool isAddressable() const override { return true; }
+  std::optional<MemoryExtent> extentOf(DeviceMemory memory) override;
   Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle stream) override;
   Expected<void> copyToHost(std::span<std::byte> to, DeviceMemory from, StreamHandle stream) override;
   Expected<void> copy(DeviceMemory to, DeviceMemory from, int64_t bytes, StreamHandle stream) override;
@@ -37,7 +38,7 @@ public:
 
   /// Loads the kernel's code if it is not loaded yet; it stays loaded as long as the device.
   Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
-                                                    const DimBindings &dims) override;
+                                                    const DimBindings &dims, std::span<const int64_t> strides = {}) override;
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override;
 
   Expected<StreamHandle> createStream() override;

@@ -39,13 +39,14 @@ public:
   const std::shared_ptr<Device> &device() const;
   /// What `run` takes: the graph's inputs without the weights, in order.
   const std::vector<TensorSpec> &inputs() const;
-  const std::vector<TensorSpec> &results() const { return artifact().plan.results; }
-  /// The plan for these inputs (only dtypes and shapes are looked at): shapes of results, launches, memory. What is known is kept,
-  /// up to 64 shapes. `results` may be empty.
+  const std::vector<TensorSpec> &results() const { return artifact().signature().results; }
+  /// The plan for these inputs: shapes of results, launches, memory. Of the inputs it looks at dtypes, shapes, strides and what their
+  /// addresses are multiples of. What is known is kept, up to 64 shapes and strides. `results` may be empty.
   Expected<std::shared_ptr<const PreparedPlan>> prepare(std::span<const TensorView> inputs,
                                                         std::span<const TensorView> results = {}) const;
 
-  /// Enqueues one run. Errors name the tensor: number, type, shape, strides, device, alignment (16 bytes), overlap with a result.
+  /// Enqueues one run. Errors name the tensor: number, type, shape, device, strides and alignment where the artifact has no plan for
+  /// them, elements outside the allocation, overlap with a result.
   /// The tensors must stay until the stream has done the work. What fails on the device is said by the next call that waits.
   Expected<void> run(const Stream &stream, std::span<const TensorView> inputs, std::span<const TensorView> results) const;
   /// The same with results in fresh buffers.

@@ -150,7 +150,12 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   };
 
   std::vector<std::pair<const Operation *, AxisList>> contractions;
+  std::set<const Value *> fromSums; // Results of reductions and matmuls, and what is made of them. Looked up only.
   for (Operation *op : ops) {
+    auto isFromSum = [&](const Value *operand) { return fromSums.count(operand) != 0; };
+    bool contracts = op->info().axes == AxisRule::Contract, usesSum = std::ranges::any_of(op->operands(), isFromSum);
+    if (contracts && usesSum)
+      return fail("an operand of " + std::string(op->info().name) + " is known only after a reduction here");
     std::vector<AxisList> uses, results;
     for (unsigned i = 0; i < op->numOperands(); ++i) {
       auto definition = space.resultAxes.find(op->operand(i));
@@ -169,6 +174,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     for (Value *result : op->results()) {
       results.push_back(fresh(result));
       space.resultAxes[result] = results.back();
+      if (contracts || usesSum || op->info().axes == AxisRule::Reduce)
+        fromSums.insert(result);
     }
     auto contracted = relateAxes(*op, uses, results, classes);
     if (!contracted)

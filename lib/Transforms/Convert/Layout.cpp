@@ -71,12 +71,13 @@ private:
     }
   }
 
-  /// The widest access that the layout holds contiguously and that is proved aligned; buffers start at 16 bytes or more.
+  /// The widest access that the layout holds contiguously and that is proved aligned; row-major buffers start at 16 bytes or more.
   int64_t vectorWidth(const Operation &access) const {
     const Layout &layout = *accessTile(access).layout();
     std::vector<int64_t> dims = accessDims(access);
     const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
-    if (dims.empty() || dims.back() < 0 || layout.reg.empty() || layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
+    if (accessBuffer(access)->type().isStrided() || dims.empty() || dims.back() < 0 || layout.reg.empty() ||
+        layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
       return 1;
     if (std::vector<int64_t> steps = access.optionalInts("steps"); !steps.empty() && steps.back() != 1)
       return 1;

@@ -22,21 +22,23 @@ const DimExpr n = DimExpr::name("N"), m = DimExpr::name("M");
 /// Every kind of step, parameter and blob, for one target.
 Artifact sample(std::string target) {
   Artifact artifact{.target = std::move(target), .numerics = "default", .text = "minic 1\nplan ...\n"};
-  artifact.kernels = {{.name = "g__add",
-                       .ops = {"add at 2:8", "mul at 3:8"},
-                       .ptx = std::string("ptx of add\0", 11),
-                       .cubin = "\x7f"
-                                "ELF",
-                       .params = {{"x"}, {"c"}, {"t"}},
-                       .dims = {"N", "M"},
-                       .threads = 128,
-                       .sharedBytes = 1024,
-                       .dynamicSharedBytes = 65536},
-                      {.name = "g__dot",
-                       .ptx = "ptx of dot",
-                       .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}}, {"y"}},
-                       .threads = 384}};
-  Plan &plan = artifact.plan;
+  artifact.kernels = {
+      {.name = "g__add",
+       .ops = {"add at 2:8", "mul at 3:8"},
+       .ptx = std::string("ptx of add\0", 11),
+       .cubin = "\x7f"
+                "ELF",
+       .params = {{"x"}, {"c"}, {"t"}},
+       .dims = {"N", "M"},
+       .threads = 128,
+       .sharedBytes = 1024,
+       .dynamicSharedBytes = 65536},
+      {.name = "g__dot",
+       .ptx = "ptx of dot",
+       .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}}, {"y"}},
+       .threads = 384},
+      {.name = "g__any", .ptx = "ptx of any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {"M"}, .threads = 32}};
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {{"x", DType::F32, {n, m * 4}}};
   plan.results = {{"y", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}};
@@ -46,10 +48,10 @@ Artifact sample(std::string target) {
                   {{"", DType::F32, {n * m * 4}}},
                   {{"kept", DType::F32, {n, m * 4}}},
                   {{"out", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}}};
-  std::vector<std::byte> data(8);
-  for (size_t i = 0; i < data.size(); ++i)
-    data[i] = std::byte(i * 33);
-  plan.steps = {{.kind = Kind::Constant, .result = 1, .data = data},
+  artifact.constants = {std::vector<std::byte>(8)};
+  for (size_t i = 0; i < 8; ++i)
+    artifact.constants[0][i] = std::byte(i * 33);
+  plan.steps = {{.kind = Kind::Constant, .result = 1, .constant = 0},
                 {.kind = Kind::Alloc, .result = 2},
                 {.kind = Kind::View, .result = 3, .operands = {2}},
                 {.kind = Kind::Copy, .result = 4, .operands = {0}},
@@ -57,6 +59,16 @@ Artifact sample(std::string target) {
                 {.kind = Kind::Alloc, .result = 5},
                 {.kind = Kind::Launch, .operands = {3, 5}, .kernel = 1, .grid = {DimExpr(7)}}};
   plan.resultBuffers = {5};
+
+  // Behind it one for tensors of any strides.
+  Plan &any = artifact.plans.emplace_back();
+  any.name = "g";
+  any.inputs = {artifact.plans[0].inputs[0]};
+  any.results = {artifact.plans[0].results[0]};
+  any.inputs[0].strided = any.results[0].strided = true;
+  any.buffers = {{any.inputs[0]}, {any.results[0]}};
+  any.steps = {{.kind = Kind::Alloc, .result = 1}, {.kind = Kind::Launch, .operands = {0, 1}, .kernel = 2, .grid = {n}}};
+  any.resultBuffers = {1};
   return artifact;
 }
 
@@ -66,6 +78,7 @@ void expectSame(const TensorSpec &a, const TensorSpec &b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.dtype, b.dtype);
   EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(a.strided, b.strided);
 }
 
 void expectSame(const KernelCode &a, const KernelCode &b) {
@@ -80,6 +93,7 @@ void expectSame(const KernelCode &a, const KernelCode &b) {
   ASSERT_EQ(a.params.size(), b.params.size());
   for (size_t i = 0; i < a.params.size(); ++i) {
     EXPECT_EQ(a.params[i].name, b.params[i].name);
+    EXPECT_EQ(a.params[i].stridedAxes, b.params[i].stridedAxes);
     ASSERT_EQ(a.params[i].map.has_value(), b.params[i].map.has_value());
     if (!a.params[i].map)
       continue;
@@ -90,33 +104,40 @@ void expectSame(const KernelCode &a, const KernelCode &b) {
   }
 }
 
+void expectSame(const Plan &a, const Plan &b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.resultBuffers, b.resultBuffers);
+  ASSERT_EQ(a.inputs.size(), b.inputs.size());
+  for (size_t i = 0; i < a.inputs.size(); ++i)
+    expectSame(a.inputs[i], b.inputs[i]);
+  ASSERT_EQ(a.results.size(), b.results.size());
+  for (size_t i = 0; i < a.results.size(); ++i)
+    expectSame(a.results[i], b.results[i]);
+  ASSERT_EQ(a.buffers.size(), b.buffers.size());
+  for (size_t i = 0; i < a.buffers.size(); ++i)
+    expectSame(a.buffers[i].spec, b.buffers[i].spec);
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(a.steps[i].kind, b.steps[i].kind);
+    EXPECT_EQ(a.steps[i].result, b.steps[i].result);
+    EXPECT_EQ(a.steps[i].operands, b.steps[i].operands);
+    EXPECT_EQ(a.steps[i].kernel, b.steps[i].kernel);
+    EXPECT_EQ(a.steps[i].constant, b.steps[i].constant);
+    EXPECT_EQ(a.steps[i].grid, b.steps[i].grid);
+  }
+}
+
 void expectSame(const Artifact &a, const Artifact &b) {
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.numerics, b.numerics);
   EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(a.constants, b.constants);
   ASSERT_EQ(a.kernels.size(), b.kernels.size());
   for (size_t i = 0; i < a.kernels.size(); ++i)
     expectSame(a.kernels[i], b.kernels[i]);
-  EXPECT_EQ(a.plan.name, b.plan.name);
-  EXPECT_EQ(a.plan.resultBuffers, b.plan.resultBuffers);
-  ASSERT_EQ(a.plan.inputs.size(), b.plan.inputs.size());
-  for (size_t i = 0; i < a.plan.inputs.size(); ++i)
-    expectSame(a.plan.inputs[i], b.plan.inputs[i]);
-  ASSERT_EQ(a.plan.results.size(), b.plan.results.size());
-  for (size_t i = 0; i < a.plan.results.size(); ++i)
-    expectSame(a.plan.results[i], b.plan.results[i]);
-  ASSERT_EQ(a.plan.buffers.size(), b.plan.buffers.size());
-  for (size_t i = 0; i < a.plan.buffers.size(); ++i)
-    expectSame(a.plan.buffers[i].spec, b.plan.buffers[i].spec);
-  ASSERT_EQ(a.plan.steps.size(), b.plan.steps.size());
-  for (size_t i = 0; i < a.plan.steps.size(); ++i) {
-    EXPECT_EQ(a.plan.steps[i].kind, b.plan.steps[i].kind);
-    EXPECT_EQ(a.plan.steps[i].result, b.plan.steps[i].result);
-    EXPECT_EQ(a.plan.steps[i].operands, b.plan.steps[i].operands);
-    EXPECT_EQ(a.plan.steps[i].kernel, b.plan.steps[i].kernel);
-    EXPECT_EQ(a.plan.steps[i].grid, b.plan.steps[i].grid);
-    EXPECT_EQ(a.plan.steps[i].data, b.plan.steps[i].data);
-  }
+  ASSERT_EQ(a.plans.size(), b.plans.size());
+  for (size_t i = 0; i < a.plans.size(); ++i)
+    expectSame(a.plans[i], b.plans[i]);
 }
 
 uint64_t littleEndian(std::string_view bytes) {
@@ -137,7 +158,7 @@ std::string manifestOf(const std::string &file) { return file.substr(32, littleE
 
 /// The same file with another manifest (or other bytes up to the checksum), sizes and checksum made right again.
 std::string seal(std::string_view manifest, std::string_view blobs) {
-  std::string file = std::string("\x89MNC\r\n\x1a\n", 8) + littleEndian(1, 4) + littleEndian(0, 4) +
+  std::string file = std::string("\x89MNC\r\n\x1a\n", 8) + littleEndian(2, 4) + littleEndian(0, 4) +
                      littleEndian(32 + manifest.size() + blobs.size() + 16, 8) + littleEndian(manifest.size(), 8);
   file += manifest;
   file += blobs;
@@ -175,7 +196,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
 TEST(ArtifactFile, HasTheDocumentedLayout) {
   std::string bytes = serializeArtifacts(samples());
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
-  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 1u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 2u);
   EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
   EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
   // The first blob is the first variant's text.
@@ -195,11 +216,11 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 2;
+  bytes[8] = 3;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 2, but minic "), std::string::npos);
-  EXPECT_NE(artifacts.errors().front().message.find(" reads format 1"), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 3, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 2"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }
 
@@ -246,9 +267,18 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(messageFor("\"sm_80\"", "\"gpu\""), is + "variants[0].target is no target: 'gpu'");
   EXPECT_EQ(messageFor("\"sm_80\"", "\"sm_90a\""), is + "variants has the target 'sm_90a' twice");
   EXPECT_EQ(messageFor("\"default\"", "\"sloppy\""), is + "variants[0].numerics is 'sloppy', expected one of exact, default, fast");
-  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":\"h\""), is + "variants are not of one graph");
-  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":\"\\u001b\""), is + "variants[0].plan.name has a control character");
-  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":7"), is + "variants[0].plan.name is no text");
+  EXPECT_EQ(messageFor("\"name\":\"g\",\"results\":[{\"buffer\":1", "\"name\":\"h\",\"results\":[{\"buffer\":1"),
+            is + "variants are not of one graph");
+  EXPECT_EQ(messageFor("\"strided\":true", "\"strided\":1"),
+            is + "variants[0].plans[1].buffers[0].strided is neither true nor false");
+  EXPECT_EQ(
+      messageFor("\"stridedAxes\":2", "\"stridedAxes\":1"),
+      is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 1 gives a kernel another number of strides "
+           "than it takes");
+  EXPECT_EQ(messageFor("\"constant\":0", "\"constant\":1"),
+            is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 0 uses an unknown constant");
+  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":\"\\u001b\""), is + "variants[0].plans[0].name has a control character");
+  EXPECT_EQ(messageFor("\"name\":\"g\"", "\"name\":7"), is + "variants[0].plans[0].name is no text");
   EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":-1"),
             is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
   EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":18446744073709551615"),
@@ -256,22 +286,22 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":1.5"),
             is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
   EXPECT_EQ(messageFor("\"dims\":[\"N\"", "\"dims\":[\"n\""), is + "variants[0].kernels[0].dims[0] is no name of a size: 'n'");
-  EXPECT_EQ(messageFor("\"4*M\"", "\"4*\""), is + "variants[0].plan.buffers[0].shape[1] is no size: '4*'");
-  EXPECT_EQ(messageFor("\"i32\"", "\"i31\""), is + "variants[0].plan.buffers[1].dtype is no element type: 'i31'");
+  EXPECT_EQ(messageFor("\"4*M\"", "\"4*\""), is + "variants[0].plans[0].buffers[0].shape[1] is no size: '4*'");
+  EXPECT_EQ(messageFor("\"i32\"", "\"i31\""), is + "variants[0].plans[0].buffers[1].dtype is no element type: 'i31'");
   EXPECT_EQ(messageFor("\"alloc\"", "\"take\""),
-            is + "variants[0].plan.steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch");
+            is + "variants[0].plans[0].steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch");
   EXPECT_EQ(messageFor("\"swizzle\":128", "\"swizzle\":96"), // Rows of 64 bf16 are 128 bytes.
             is + "variants[0].kernels[1].params[0].map has a box with rows of 128 bytes, which is no multiple of 96");
-  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":6"), is + "variants[0].plan.results[0].buffer is no number from 0 to 5");
+  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":6"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 5");
   EXPECT_EQ(
       messageFor("\"buffer\":5", "\"buffer\":0"),
       is + "variants[0] does not hold together: the plan of 'g' is damaged: it returns a buffer that is undefined, an input or "
            "returned already");
-  EXPECT_EQ(messageFor("\"operands\":[2]", "\"operands\":{}"), is + "variants[0].plan.steps[2].operands is no list");
+  EXPECT_EQ(messageFor("\"operands\":[2]", "\"operands\":{}"), is + "variants[0].plans[0].steps[2].operands is no list");
   EXPECT_EQ(messageFor("\"text\":{\"offset\":0,\"size\":17}", "\"text\":{\"offset\":0,\"size\":16}"),
             is + "variants[0].kernels[0].ptx starts at 17, but what comes before it ends at 16");
   EXPECT_EQ(messageFor("\"text\":{\"offset\":0,\"size\":17}", "\"text\":{\"offset\":0,\"size\":9999}"),
-            is + "variants[0].text.size is no number from 0 to 100");
+            is + "variants[0].text.size is no number from 0 to 120");
   EXPECT_EQ(messageFor("\"variants\":[", "\"variants\":[],\"x\":["), is + "variants is empty");
 }
 

@@ -23,6 +23,7 @@ public:
     std::vector<DeviceMemory> buffers;
     DimBindings dims;
     StreamHandle stream;
+    std::vector<int64_t> strides;
   };
 
   bool addressable = false;
@@ -58,6 +59,14 @@ public:
     std::free(reinterpret_cast<void *>(memory));
   }
   bool isAddressable() const override { return addressable; }
+  std::optional<MemoryExtent> extentOf(DeviceMemory memory) override {
+    std::lock_guard lock(mutex);
+    auto next = live.upper_bound(memory);
+    if (next == live.begin())
+      return std::nullopt;
+    auto [start, bytes] = *std::prev(next);
+    return MemoryExtent{start, start + DeviceMemory(bytes)};
+  }
   Expected<void> copyFromHost(DeviceMemory to, std::span<const std::byte> from, StreamHandle) override {
     ++uploads;
     return move(to, from.data(), int64_t(from.size()));
@@ -77,12 +86,12 @@ public:
     return {};
   }
   Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &, int index, std::span<const int64_t> grid,
-                                                    const DimBindings &dims) override {
+                                                    const DimBindings &dims, std::span<const int64_t> strides) override {
     ++prepared;
     if (fails())
       return error();
-    return std::unique_ptr<PreparedLaunch>(
-        std::make_unique<FakeLaunch>(*this, Launch{index, {grid.begin(), grid.end()}, {}, dims, nullptr}));
+    return std::unique_ptr<PreparedLaunch>(std::make_unique<FakeLaunch>(
+        *this, Launch{index, {grid.begin(), grid.end()}, {}, dims, nullptr, {strides.begin(), strides.end()}}));
   }
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override {
     if (fails())

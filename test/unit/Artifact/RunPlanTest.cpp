@@ -25,13 +25,14 @@ HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) {
 Artifact addConstant() {
   Artifact artifact;
   artifact.kernels = {{.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
-  Plan &plan = artifact.plan;
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {spec("x", {n})};
   plan.results = {spec("y", {n})};
   plan.buffers = {{spec("x", {n})}, {spec("c", {4})}, {spec("copy", {n})}, {spec("square", {2, 2})}, {spec("row", {DimExpr(4)})},
                   {spec("y", {n})}};
-  plan.steps = {{.kind = Kind::Constant, .result = 1, .data = bytesOf({10, 20, 30, 40})},
+  artifact.constants = {bytesOf({10, 20, 30, 40})};
+  plan.steps = {{.kind = Kind::Constant, .result = 1, .constant = 0},
                 {.kind = Kind::Copy, .result = 2, .operands = {0}},
                 {.kind = Kind::Alloc, .result = 3},
                 {.kind = Kind::View, .result = 4, .operands = {3}},
@@ -106,7 +107,7 @@ TEST(RunPlan, AllocationFailureSaysForWhat) {
 Artifact unary(std::vector<DimExpr> grid) {
   Artifact artifact;
   artifact.kernels = {{.name = "neg", .params = std::vector<KernelParam>(2), .dims = {"M", "N"}, .threads = 32}};
-  Plan &plan = artifact.plan;
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "neg";
   plan.inputs = {spec("x", {m, n})};
   plan.results = {spec("y", {m, n})};
@@ -166,10 +167,10 @@ TEST(RunPlan, LimitsOfLaunches) {
   Artifact artifact = unary({m});
   FakeDevice device;
   // Without the buffers' sizes in the way.
-  artifact.plan.inputs = {};
-  artifact.plan.buffers = {{spec("a", {1})}, {spec("y", {1})}};
-  artifact.plan.results = {spec("y", {1})};
-  artifact.plan.steps.insert(artifact.plan.steps.begin(), {.kind = Kind::Alloc, .result = 0});
+  artifact.plans[0].inputs = {};
+  artifact.plans[0].buffers = {{spec("a", {1})}, {spec("y", {1})}};
+  artifact.plans[0].results = {spec("y", {1})};
+  artifact.plans[0].steps.insert(artifact.plans[0].steps.begin(), {.kind = Kind::Alloc, .result = 0});
   auto message = [&](DimBindings dims) {
     auto results = runPlan(artifact, device, {}, dims);
     return results ? "" : results.errors().front().message;
@@ -177,7 +178,7 @@ TEST(RunPlan, LimitsOfLaunches) {
   EXPECT_EQ(message({{"M", 1}, {"N", 2147483647}}), "");
   EXPECT_EQ(message({{"M", 1}, {"N", 2147483648}}), "dimension 'N' of kernel 'neg' is 2147483648, the limit is 2147483647");
   EXPECT_EQ(message({{"M", 1}}), "dimension 'N' of kernel 'neg' has no value");
-  artifact.plan.steps.back().grid = {int64_t(1) << 32, int64_t(1) << 32};
+  artifact.plans[0].steps.back().grid = {int64_t(1) << 32, int64_t(1) << 32};
   EXPECT_EQ(message({{"M", 1}, {"N", 1}}), "the grid of kernel 'neg' has more than 2^63 programs");
   EXPECT_TRUE(device.live.empty());
 }
@@ -185,7 +186,7 @@ TEST(RunPlan, LimitsOfLaunches) {
 TEST(RunPlan, SizesThatOverflow) {
   FakeDevice device;
   Artifact artifact = unary({m});
-  artifact.plan.buffers[1].spec.shape = {m, m, m, m, m, n};
+  artifact.plans[0].buffers[1].spec.shape = {m, m, m, m, m, n};
   std::vector<HostTensor> inputs = {HostTensor(DType::F32, {1 << 13, 1})};
   auto results = runPlan(artifact, device, inputs, {});
   ASSERT_FALSE(results);
@@ -204,27 +205,27 @@ TEST(RunPlan, DamagedPlansAreRefused) {
     return !results && results.errors().front().code == ErrorCode::BadStructure;
   };
   EXPECT_FALSE(refused([](Artifact &) {}));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].kernel = 1; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].kernel = -1; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].operands[0] = 6; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].operands[0] = -1; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].operands[0] = 5; })); // Not allocated yet.
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[4].operands.pop_back(); }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[3].operands.clear(); }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[5].result = 3; })); // Allocated twice.
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[5].result = 0; })); // An input.
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.steps[0].data.pop_back(); }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.buffers[4].spec.shape = {5}; })); // A view larger than its memory.
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.buffers[2].spec.shape = {3}; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.resultBuffers = {0}; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.resultBuffers = {}; }));
-  EXPECT_TRUE(refused([](Artifact &a) { a.plan.results[0].shape = {3}; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].kernel = 1; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].kernel = -1; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].operands[0] = 6; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].operands[0] = -1; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].operands[0] = 5; })); // Not allocated yet.
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[4].operands.pop_back(); }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[3].operands.clear(); }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[5].result = 3; })); // Allocated twice.
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].steps[5].result = 0; })); // An input.
+  EXPECT_TRUE(refused([](Artifact &a) { a.constants[0].pop_back(); }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].buffers[4].spec.shape = {5}; })); // A view larger than its memory.
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].buffers[2].spec.shape = {3}; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].resultBuffers = {0}; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].resultBuffers = {}; }));
+  EXPECT_TRUE(refused([](Artifact &a) { a.plans[0].results[0].shape = {3}; }));
 }
 
 std::shared_ptr<const PreparedPlan> preparePlan(const Artifact &artifact, Device &device, DimBindings dims) {
   auto constants = PlanConstants::create(artifact, device);
   EXPECT_TRUE(constants);
-  auto plan = PreparedPlan::create(artifact, device, std::move(dims), *constants);
+  auto plan = PreparedPlan::create(artifact, device, {.dims = std::move(dims)}, *constants);
   EXPECT_TRUE(plan) << plan.errors().front().message;
   return plan ? *plan : nullptr;
 }
@@ -281,11 +282,12 @@ TEST(PreparedPlan, TemporariesDoNotOverlap) {
 
 TEST(PreparedPlan, ResultsThatAreConstantsInputsOrPartsAreCopied) {
   Artifact artifact;
-  Plan &plan = artifact.plan;
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {spec("x", {2})};
   plan.buffers = {{spec("x", {2})}, {spec("c", {2})}, {spec("v", {2})}, {spec("large", {4})}, {spec("part", {2})}};
-  plan.steps = {{.kind = Kind::Constant, .result = 1, .data = bytesOf({7, 8})},
+  artifact.constants = {bytesOf({7, 8})};
+  plan.steps = {{.kind = Kind::Constant, .result = 1, .constant = 0},
                 {.kind = Kind::View, .result = 2, .operands = {0}},
                 {.kind = Kind::Alloc, .result = 3},
                 {.kind = Kind::View, .result = 4, .operands = {3}}};

@@ -81,7 +81,7 @@ inline RunResult run(const std::string &text, Stage stage, CompileOptions option
     return result;
   }
   result.artifact = std::move(*artifact);
-  for (const TensorSpec &spec : result.artifact.plan.inputs) {
+  for (const TensorSpec &spec : result.artifact.plans[0].inputs) {
     std::vector<int64_t> shape;
     for (const DimExpr &dim : spec.shape)
       shape.push_back(dim.evaluate(dims).value_or(0));

@@ -169,7 +169,7 @@ TEST(Differential, AllLevelsAgreeWithTheOracle) {
             ASSERT_TRUE(result.results) << errorText(result.results.errors());
             EXPECT_LE(errorOf(c.text, result), c.tolerance);
             int launches = 0;
-            for (const PlanStep &step : result.artifact.plan.steps)
+            for (const PlanStep &step : result.artifact.plans[0].steps)
               launches += step.kind == PlanStep::Kind::Launch;
             EXPECT_EQ(launches, eager ? c.eager : c.fused);
           }

@@ -206,7 +206,7 @@ TEST(Fuse, EqualRegionsShareAKernel) {
   EXPECT_LT(errorOf(text, result), 1e-6);
   EXPECT_EQ(result.artifact.kernels.size(), 3u); // Of other sizes and of other ops there is another one.
   int launches = 0;
-  for (const PlanStep &step : result.artifact.plan.steps)
+  for (const PlanStep &step : result.artifact.plans[0].steps)
     launches += step.kind == PlanStep::Kind::Launch;
   EXPECT_EQ(launches, 4);
 }

@@ -232,7 +232,7 @@ TEST(DriverTest, OptionsReachTheCompiler) {
   ASSERT_TRUE(artifact) << renderDiagnostics(artifact.errors(), nullptr);
   EXPECT_EQ((*artifact)->target, "sm_80");
   EXPECT_EQ((*artifact)->numerics, "exact");
-  EXPECT_EQ((*artifact)->plan.inputs[0].shape, (std::vector<DimExpr>{DimExpr::name("N"), 16}));
+  EXPECT_EQ((*artifact)->signature().inputs[0].shape, (std::vector<DimExpr>{DimExpr::name("N"), 16}));
   ASSERT_FALSE((*artifact)->kernels.empty());
   EXPECT_NE((*artifact)->kernels[0].ptx.find(".target sm_80"), std::string::npos);
 
@@ -302,7 +302,7 @@ TEST(DriverTest, FilesOfText) {
   ASSERT_TRUE(source);
   auto artifact = compile(*source);
   ASSERT_TRUE(artifact) << renderDiagnostics(artifact.errors(), &*source);
-  EXPECT_EQ((*artifact)->plan.name, "softmax");
+  EXPECT_EQ((*artifact)->signature().name, "softmax");
 
   auto missing = readSource("/nonexistent/a.ir");
   ASSERT_FALSE(missing);

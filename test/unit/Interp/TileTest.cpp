@@ -350,7 +350,7 @@ TEST(Tile, PlansRunOnTheDevice) {
   artifact.kernels.push_back({.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}});
   DimExpr n = DimExpr::name("N");
   TensorSpec spec{.name = "x", .dtype = DType::F32, .shape = {n}};
-  Plan &plan = artifact.plan;
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {spec};
   plan.results = {spec};

@@ -22,12 +22,13 @@ std::shared_ptr<const Artifact> scale() {
                       {.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
   float one = 1;
   auto *bytes = reinterpret_cast<const std::byte *>(&one);
-  Plan &plan = artifact.plan;
+  Plan &plan = artifact.plans.emplace_back();
   plan.name = "scale";
   plan.inputs = {spec("x"), spec("w")};
   plan.results = {spec("y")};
   plan.buffers = {{spec("x")}, {spec("w")}, {{"one", DType::F32, {1}}}, {spec("t")}, {spec("y")}};
-  plan.steps = {{.kind = Kind::Constant, .result = 2, .data = {bytes, bytes + 4}},
+  artifact.constants = {{bytes, bytes + 4}};
+  plan.steps = {{.kind = Kind::Constant, .result = 2, .constant = 0},
                 {.kind = Kind::Alloc, .result = 3},
                 {.kind = Kind::Launch, .operands = {0, 1, 3}, .kernel = 0, .grid = {n}},
                 {.kind = Kind::Alloc, .result = 4},
@@ -155,7 +156,8 @@ TEST_F(Executables, TensorsThatDoNotFitAreNamed) {
   EXPECT_EQ(refused({vx, vw}, {wrong}).message, "result 'y' has shape 5xf32, expected 4xf32");
   wrong = vx;
   wrong.strides = gap;
-  EXPECT_EQ(refused({wrong, vw}, {vy}).message, "input 'x' has strides [2], expected [1] for shape 4xf32");
+  EXPECT_EQ(refused({wrong, vw}, {vy}).message,
+            "input 'x' has strides [2], expected [1] for shape 4xf32: it was compiled for row-major tensors alone");
   wrong = vx;
   wrong.memory += 4;
   Diagnostic misaligned = refused({wrong, vw}, {vy});
@@ -166,6 +168,99 @@ TEST_F(Executables, TensorsThatDoNotFitAreNamed) {
   wrong = vy;
   wrong.memory = vx.memory;
   EXPECT_EQ(refused({vx, vw}, {wrong}).message, "result 'y' overlaps input 'x'");
+}
+
+/// y = x for row-major tensors by kernel 0, and behind it for tensors of any strides by kernel 1.
+std::shared_ptr<const Artifact> copyAnyStrides() {
+  Artifact artifact;
+  artifact.kernels = {{.name = "dense", .params = std::vector<KernelParam>(2), .dims = {"N"}, .threads = 32},
+                      {.name = "any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {"N"}, .threads = 32}};
+  for (bool strided : {false, true}) {
+    Plan &plan = artifact.plans.emplace_back();
+    plan.name = "copy";
+    plan.inputs = {{"x", DType::F32, {n, 3}, strided}};
+    plan.results = {{"y", DType::F32, {n, 3}, strided}};
+    plan.buffers = {{plan.inputs[0]}, {plan.results[0]}};
+    plan.steps = {{.kind = Kind::Alloc, .result = 1}, {.kind = Kind::Launch, .operands = {0, 1}, .kernel = strided, .grid = {n}}};
+    plan.resultBuffers = {1};
+  }
+  return std::make_shared<const Artifact>(std::move(artifact));
+}
+
+class StridedTensors : public Executables {
+protected:
+  void SetUp() override {
+    Executables::SetUp();
+    device->kernel = [](FakeDevice &, const FakeDevice::Launch &) {};
+    executable = *Executable::load(copyAnyStrides(), device);
+    memory = *device->allocate(1024, nullptr); // 256 floats.
+  }
+  TensorView at(int64_t element, const int64_t (&strides)[2], const int64_t (&shape)[2] = two) {
+    return {memory + DeviceMemory(element * 4), DType::F32, shape, strides};
+  }
+  std::string run(const TensorView &x, const TensorView &y) {
+    device->launches.clear();
+    auto done = executable->run(*Stream::borrow(device, nullptr), std::vector{x}, std::vector{y});
+    return done ? "" : done.errors().front().message;
+  }
+  std::vector<int64_t> stridesGiven() const {
+    return device->launches.empty() ? std::vector<int64_t>{-1} : device->launches[0].strides;
+  }
+  static constexpr int64_t two[2] = {2, 3}, dense[2] = {3, 1};
+  std::shared_ptr<Executable> executable;
+  DeviceMemory memory = 0;
+};
+
+TEST_F(StridedTensors, GoToThePlanThatTakesThem) {
+  const int64_t transposed[] = {1, 2}, padded[] = {8, 1}, repeated[] = {0, 1}, backwards[] = {-3, -1};
+  using Strides = std::vector<int64_t>;
+  EXPECT_EQ(run(at(0, dense), at(64, dense)), "");
+  EXPECT_EQ(stridesGiven(), Strides{});
+  EXPECT_EQ(device->launches[0].kernel, 0);
+  EXPECT_EQ(run(at(0, transposed), at(64, dense)), "");
+  EXPECT_EQ(stridesGiven(), (Strides{1, 2, 3, 1}));
+  EXPECT_EQ(device->launches[0].kernel, 1);
+  EXPECT_EQ(run(at(0, dense), at(64, padded)), "");
+  EXPECT_EQ(stridesGiven(), (Strides{3, 1, 8, 1}));
+  EXPECT_EQ(run(at(0, repeated), at(64, dense)), "");
+  EXPECT_EQ(stridesGiven(), (Strides{0, 1, 3, 1}));
+  EXPECT_EQ(run(at(5, backwards), at(64, dense)), "");
+  EXPECT_EQ(stridesGiven(), (Strides{-3, -1, 3, 1}));
+  // Row-major again, after the other plan was the last one used.
+  EXPECT_EQ(run(at(0, dense), at(64, dense)), "");
+  EXPECT_EQ(device->launches[0].kernel, 0);
+  // Row-major, but not where 16 bytes may be read at once.
+  EXPECT_EQ(run(at(1, dense), at(64, dense)), "");
+  EXPECT_EQ(stridesGiven(), (Strides{3, 1, 3, 1}));
+  EXPECT_EQ(run(at(0, dense), at(65, dense)), "");
+  EXPECT_EQ(device->launches[0].kernel, 1);
+  EXPECT_EQ(device->prepared, 6); // Two of the runs were like others.
+}
+
+TEST_F(StridedTensors, OutsideTheirMemoryAreRefused) {
+  const int64_t wide[] = {300, 1}, backwards[] = {-3, 1}, huge[] = {int64_t(1) << 62, 1}, overflowing[] = {INT64_MAX, 1};
+  EXPECT_EQ(run(at(0, wide), at(64, dense)),
+            "input 'x' reaches outside its memory: its elements lie from byte 0 to byte 1212 of an allocation of 1024 bytes");
+  EXPECT_NE(run(at(64, dense), at(250, dense, {4, 3})), ""); // Shapes differ.
+  EXPECT_EQ(run(at(0, dense), at(251, dense)).substr(0, 37), "result 'y' reaches outside its memory");
+  EXPECT_EQ(run(at(0, backwards), at(64, dense)).substr(0, 36), "input 'x' reaches outside its memory");
+  EXPECT_EQ(run(at(0, huge), at(64, dense)), "input 'x' has strides that reach past the end of memory");
+  EXPECT_EQ(run(at(0, overflowing), at(64, dense)), "input 'x' has strides that reach past the end of memory");
+  TensorView half = at(0, dense);
+  half.memory += 2;
+  EXPECT_EQ(run(half, at(64, dense)), "input 'x' starts at an address that is no multiple of its element's 4 bytes");
+  EXPECT_TRUE(device->launches.empty());
+}
+
+TEST_F(StridedTensors, ResultsThatOverlapAreRefused) {
+  const int64_t repeated[] = {0, 1}, close[] = {2, 1}, columns[] = {6, 2}, rows[] = {6, 1};
+  EXPECT_EQ(run(at(0, dense), at(64, repeated)), "result 'y' has elements that share memory: strides of 2 axes overlap");
+  EXPECT_EQ(run(at(0, dense), at(64, close)), "result 'y' has elements that share memory: strides of 2 axes overlap");
+  EXPECT_EQ(run(at(0, columns), at(2, columns)), "result 'y' overlaps input 'x'");
+  EXPECT_EQ(run(at(0, rows), at(2, rows)), "result 'y' overlaps input 'x'");
+  // Between the elements of another tensor there is room.
+  EXPECT_EQ(run(at(0, columns), at(1, columns)), "");
+  EXPECT_EQ(run(at(0, rows), at(3, rows)), "");
 }
 
 TEST_F(Executables, StreamsAndDevicesMustMatch) {

@@ -105,9 +105,12 @@ class Arguments:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(tensor, numpy.ndarray):
             dtype = _types.from_numpy_dtype(tensor.dtype, self.specs[i].dtype)
-            if self.what == "input":
+            whole = all(step % dtype.size == 0 for step in tensor.strides) and tensor.ctypes.data % dtype.size == 0
+            if self.what == "weight" or (self.what == "input" and not whole):
                 tensor = numpy.asarray(tensor, order="C")  # ascontiguousarray makes scalars into vectors.
                 self._lent.append(tensor)
+            elif not whole:
+                raise TypeError(f"{self.name(i)} has elements at addresses that are no multiples of their {dtype.size} bytes")
             strides = tuple(step // dtype.size for step in tensor.strides)
             return tensor.ctypes.data, (Tensor, dtype.name, tensor.shape, strides, _UNSTATED, 0)
         if hasattr(tensor, "__dlpack__"):

@@ -113,6 +113,7 @@ class CompileOptions(_Sized):
         ("graph", c_char_p),
         ("dims", POINTER(Dim)),
         ("num_dims", c_size_t),
+        ("strides", c_char_p),
     ]
 
 
