@@ -1,7 +1,7 @@
 # The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
 # Substitutions: %examples, %docs (those folders), %python, %case (test/cases/run_case.py), %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
-# see tools/Inputs/driver/FakeDriver.cpp).
-# Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer, localedef (and the sources of de_DE).
+# see tools/Inputs/driver/FakeDriver.cpp), %program (minic), %library (libminic.so), %package (the folder of the Python package).
+# Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer, localedef (and the sources of de_DE), memory (room for addresses of 20 GiB).
 
 import os
 import shutil
@@ -29,12 +29,17 @@ case = os.path.join(config.minic_root, "test", "cases", "run_case.py")
 config.substitutions.append(("%case", f"{config.python} {case}"))
 config.substitutions.append(("%path", config.environment["PATH"]))
 config.substitutions.append(("%fake_driver", config.fake_driver))
+config.substitutions.append(("%program", os.path.join(config.minic_dir, "minic")))
+config.substitutions.append(("%library", os.path.join(config.minic_dir, "..", "lib", "libminic.so")))
+config.substitutions.append(("%package", os.path.join(config.minic_root, "tools", "python")))
 
 if shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
     config.available_features.add("ptxas")
 if config.sanitizer:
     config.available_features.add("sanitizer")
 
+if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >= 20 << 30 and not config.sanitizer:
+    config.available_features.add("memory")
 
 if shutil.which("localedef") and os.path.exists("/usr/share/i18n/locales/de_DE"):
     config.available_features.add("localedef")

@@ -81,7 +81,9 @@ typedef enum MinicDType {
   MINIC_I32 = 6,
   MINIC_I1 = 7,
   MINIC_I8 = 9, /* 8 is not used. */
-  MINIC_U8 = 10
+  MINIC_U8 = 10,
+  MINIC_F8E4M3 = 11,
+  MINIC_F8E5M2 = 12
 } MinicDType;
 
 #ifdef __cplusplus

@@ -13,10 +13,24 @@ template <typename Managed> struct Owner {
   std::vector<int64_t> shape, strides;
 };
 
-dlpack::DataType dataType(DType dtype) {
-  uint8_t code = dtype == DType::BF16 ? 4 : dtype == DType::I1 ? 6 : isFloat(dtype) ? 2 : dtype == DType::U8 ? 1 : 0;
-  return {code, uint8_t(dtypeBytes(dtype) * 8), 1};
+uint8_t typeCode(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return 4;
+  case DType::I1:
+    return 6;
+  case DType::U8:
+    return 1;
+  case DType::F8E4M3:
+    return 10;
+  case DType::F8E5M2:
+    return 12;
+  default:
+    return isFloat(dtype) ? 2 : 0;
+  }
 }
+
+dlpack::DataType dataType(DType dtype) { return {typeCode(dtype), uint8_t(dtypeBytes(dtype) * 8), 1}; }
 
 template <typename Managed> Expected<void *> pack(std::shared_ptr<const Buffer> buffer) {
   auto owner = std::make_unique<Owner<Managed>>();

@@ -1,4 +1,5 @@
-// DLPack: tensors in the form in which frameworks hand them to each other (the standard's dlpack.h, version 1.0).
+// DLPack: tensors in the form in which frameworks hand them to each other (the standard's dlpack.h, version 1.0; the 8-bit floats
+// are of 1.1).
 #pragma once
 
 #include "minic/Runtime/Buffer.h"
@@ -12,7 +13,7 @@ struct Device {
   int32_t ordinal;
 };
 struct DataType {
-  uint8_t code; ///< 0: integer, 2: float, 4: bfloat, 6: boolean.
+  uint8_t code; ///< 0: integer, 1: unsigned, 2: float, 4: bfloat, 6: boolean, 10: float8_e4m3fn, 12: float8_e5m2.
   uint8_t bits;
   uint16_t lanes;
 };

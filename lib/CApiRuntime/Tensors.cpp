@@ -13,12 +13,13 @@ std::string tensorName(const char *what, size_t index, const std::vector<TensorS
 
 static_assert(MINIC_F64 == int(DType::F64) + 1 && MINIC_F32 == int(DType::F32) + 1 && MINIC_F16 == int(DType::F16) + 1 &&
               MINIC_BF16 == int(DType::BF16) + 1 && MINIC_I64 == int(DType::I64) + 1 && MINIC_I32 == int(DType::I32) + 1 &&
-              MINIC_I1 == int(DType::I1) + 1 && MINIC_I8 == int(DType::I8) + 1 && MINIC_U8 == int(DType::U8) + 1);
+              MINIC_I1 == int(DType::I1) + 1 && MINIC_I8 == int(DType::I8) + 1 && MINIC_U8 == int(DType::U8) + 1 &&
+              MINIC_F8E4M3 == int(DType::F8E4M3) + 1 && MINIC_F8E5M2 == int(DType::F8E5M2) + 1);
 
 MinicDType toCType(DType dtype) { return MinicDType(int(dtype) + 1); }
 
 std::optional<DType> fromCType(int32_t dtype) {
-  if (dtype < MINIC_F64 || dtype > MINIC_U8 || DType(dtype - 1) == DType::Index)
+  if (dtype < MINIC_F64 || dtype > MINIC_F8E5M2 || DType(dtype - 1) == DType::Index)
     return std::nullopt;
   return DType(dtype - 1);
 }

@@ -3,6 +3,8 @@
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <cmath>
+
 namespace minic::codegen {
 
 llvm::Type *KernelLowering::elementType(DType type) {
@@ -19,6 +21,8 @@ llvm::Type *KernelLowering::elementType(DType type) {
     return ir.getInt32Ty();
   case DType::I8:
   case DType::U8:
+  case DType::F8E4M3: // Their bits.
+  case DType::F8E5M2:
     return ir.getInt8Ty();
   case DType::I1:
     return ir.getInt1Ty();
@@ -39,14 +43,32 @@ llvm::Value *KernelLowering::toMemory(llvm::Value *value, DType type) {
   return type == DType::I1 ? ir.CreateZExt(value, ir.getInt8Ty()) : value;
 }
 
+/// Exact for all codes, in f16: f8e5m2 is its upper byte; the bits of f8e4m3 below its exponent's top bit read as 2^-8 of its
+/// number.
+static llvm::Value *float8ToFloat(IRBuilder &ir, llvm::Value *bits, DType type) {
+  auto asFloat = [&](llvm::Value *half) { return ir.CreateFPExt(ir.CreateBitCast(half, ir.getHalfTy()), ir.getFloatTy()); };
+  llvm::Value *wide = ir.CreateZExt(bits, ir.getInt16Ty());
+  if (type == DType::F8E5M2)
+    return asFloat(ir.CreateShl(wide, uint64_t(8)));
+  llvm::Value *sign = ir.CreateShl(ir.CreateAnd(wide, ir.getInt16(0x80)), uint64_t(8)),
+              *magnitude = ir.CreateAnd(wide, ir.getInt16(0x7f));
+  llvm::Value *number = ir.CreateFMul(asFloat(ir.CreateOr(sign, ir.CreateShl(magnitude, uint64_t(7)))),
+                                      llvm::ConstantFP::get(ir.getFloatTy(), 256.0));
+  return ir.CreateSelect(ir.CreateICmpEQ(magnitude, ir.getInt16(0x7f)), llvm::ConstantFP::getNaN(ir.getFloatTy()), number);
+}
+
 llvm::Value *KernelLowering::widened(llvm::Value *value, DType type) {
   if (!isNarrow(type))
     return value;
+  if (isStorageOnly(type))
+    return float8ToFloat(ir, value, type);
   llvm::Type *wide = elementType(computeDType(type));
   return isFloat(type) ? ir.CreateFPExt(value, wide) : type == DType::I8 ? ir.CreateSExt(value, wide) : ir.CreateZExt(value, wide);
 }
 
 llvm::Constant *KernelLowering::number(const Attribute &attribute, DType type) {
+  if (isStorageOnly(type))
+    return ir.getInt8(uint8_t(doubleToNarrow(*attribute.asNumber(), type)));
   if (isFloat(type)) {
     llvm::APFloat bits(*attribute.asNumber());
     bool inexact;
@@ -229,10 +251,10 @@ static llvm::Value *floatToInt(KernelLowering &k, llvm::Value *x, DType from, DT
   return ir.CreateTrunc(result, ir.getInt8Ty());
 }
 
-/// f64 or an integer to bf16 with one rounding where the target has no instruction for it (LLVM's own way there rounds twice): to
-/// f32 rounded to odd, that is toward zero with the last bit set if that dropped anything; f32 has enough bits more that rounding
-/// this is as rounding the original (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-static llvm::Value *toBfloatThroughOdd(KernelLowering &k, llvm::Value *x, DType from) {
+/// f64 or an integer to f32 rounded to odd, that is toward zero with the last bit set if that dropped anything. f32 has enough bits
+/// more than narrower floats that rounding this is as rounding the original (Boldo and Melquiond, "Emulation of FMA and correctly
+/// rounded sums", 2008).
+static llvm::Value *toOddFloat(KernelLowering &k, llvm::Value *x, DType from) {
   IRBuilder &ir = k.ir;
   namespace I = llvm::Intrinsic;
   bool is64 = x->getType()->isIntegerTy(64);
@@ -247,7 +269,29 @@ static llvm::Value *toBfloatThroughOdd(KernelLowering &k, llvm::Value *x, DType 
     dropped = ir.CreateICmpNE(ir.CreateIntrinsic(is64 ? I::nvvm_f2ll_rz : I::nvvm_f2i_rz, {chopped}), x);
   llvm::Value *sticky = ir.CreateZExt(dropped, ir.getInt32Ty());
   llvm::Value *odd = ir.CreateOr(ir.CreateBitCast(chopped, ir.getInt32Ty()), sticky);
-  return ir.CreateFPTrunc(ir.CreateBitCast(odd, ir.getFloatTy()), ir.getBFloatTy());
+  return ir.CreateBitCast(odd, ir.getFloatTy());
+}
+
+/// In integers, to nearest even.
+static llvm::Value *floatToFloat8(IRBuilder &ir, llvm::Value *x, DType to) {
+  bool hasInfinity = to == DType::F8E5M2;
+  int mantissaBits = hasInfinity ? 2 : 3, bias = hasInfinity ? 15 : 7, dropped = 23 - mantissaBits;
+  uint32_t overflow = hasInfinity ? 0x7c : 0x7f;
+  auto bitsOf = [&](llvm::Value *value) { return ir.CreateBitCast(value, ir.getInt32Ty()); };
+  llvm::Value *bits = bitsOf(x), *magnitude = ir.CreateAnd(bits, ir.getInt32(0x7fffffff));
+  // A number: the rounding bias carries into what is kept. Its exponent counts from another zero.
+  llvm::Value *even = ir.CreateAnd(ir.CreateLShr(magnitude, uint64_t(dropped)), ir.getInt32(1));
+  llvm::Value *rounded = ir.CreateAdd(ir.CreateAdd(magnitude, even), ir.getInt32((1u << (dropped - 1)) - 1));
+  llvm::Value *number = ir.CreateSub(ir.CreateLShr(rounded, uint64_t(dropped)), ir.getInt32(uint32_t(127 - bias) << mantissaBits));
+  number = ir.CreateBinaryIntrinsic(llvm::Intrinsic::umin, number, ir.getInt32(overflow));
+  if (hasInfinity)
+    number = ir.CreateSelect(ir.CreateFCmpUNO(x, x), ir.getInt32(0x7e), number);
+  // A denormal: beside a number whose last bit is worth the least denormal, the addition rounds.
+  llvm::Constant *large = llvm::ConstantFP::get(ir.getFloatTy(), std::ldexp(1.0, 1 - bias + dropped));
+  llvm::Value *denormal = ir.CreateSub(bitsOf(ir.CreateFAdd(ir.CreateBitCast(magnitude, ir.getFloatTy()), large)), bitsOf(large));
+  llvm::Value *isNormal = ir.CreateICmpUGE(magnitude, ir.getInt32(uint32_t(127 - bias + 1) << 23));
+  llvm::Value *sign = ir.CreateAnd(ir.CreateLShr(bits, uint64_t(24)), ir.getInt32(0x80));
+  return ir.CreateTrunc(ir.CreateOr(sign, ir.CreateSelect(isNormal, number, denormal)), ir.getInt8Ty());
 }
 
 static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, DType to) {
@@ -255,17 +299,20 @@ static llvm::Value *emitConvert(KernelLowering &k, llvm::Value *x, DType from, D
   llvm::Type *type = k.elementType(to);
   if (from == to)
     return x;
-  if (isInteger(from) && isNarrow(from)) { // What follows sees signed integers of 32 or 64 bits.
+  if (isNarrow(from) && (isInteger(from) || isStorageOnly(from))) { // What follows sees signed integers of 32 or 64 bits.
     x = k.widened(x, from);
     from = computeDType(from);
+    if (from == to)
+      return x;
   }
   if (to == DType::I1)
     return isFloat(from) ? ir.CreateFCmpUNE(x, llvm::Constant::getNullValue(x->getType())) : ir.CreateIsNotNull(x);
   if (from == DType::I1)
-    return isFloat(to) ? ir.CreateSelect(x, llvm::ConstantFP::get(type, 1.0), llvm::ConstantFP::get(type, 0.0))
-                       : ir.CreateZExt(x, type);
+    return isFloat(to) ? ir.CreateSelect(x, k.number(1.0, to), k.number(0.0, to)) : ir.CreateZExt(x, type);
+  if (isStorageOnly(to))
+    return floatToFloat8(ir, isNarrow(from) || from == DType::F32 ? k.widened(x, from) : toOddFloat(k, x, from), to);
   if (to == DType::BF16 && from != DType::F32 && from != DType::F16 && k.target.computeMajor < 9)
-    return toBfloatThroughOdd(k, x, from);
+    return ir.CreateFPTrunc(toOddFloat(k, x, from), type);
   if (isFloat(from) && isFloat(to)) {
     if (isNarrowFloat(from) && isNarrowFloat(to)) // Neither holds the other; f32 holds both.
       return ir.CreateFPTrunc(k.widened(x, from), type);
@@ -307,7 +354,7 @@ static llvm::Value *emitElementwise(KernelLowering &k, Operation &op, std::vecto
 static bool lowerReluConvert(KernelLowering &k, Operation &op) {
   Operation *relu = op.operand(0)->definition();
   DType to = op.result()->type().dtype();
-  if (!op.is(OpKind::Convert) || !relu || !relu->is(OpKind::Relu) || !isNarrowFloat(to) ||
+  if (!op.is(OpKind::Convert) || !relu || !relu->is(OpKind::Relu) || !isNarrowFloat(to) || isStorageOnly(to) ||
       op.operand(0)->type().dtype() != DType::F32)
     return false;
   const Registers &from = k.get(relu->operand(0));

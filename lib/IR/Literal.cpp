@@ -139,10 +139,9 @@ static std::optional<Nearest> nearestHex(std::string_view text) {
 }
 
 std::optional<double> parseFloatLiteral(std::string_view text, DType t) {
-  if (text == "inf")
-    return std::numeric_limits<double>::infinity();
-  if (text == "-inf")
-    return -std::numeric_limits<double>::infinity();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  if (text == "inf" || text == "-inf")
+    return fitsDType(inf, t) ? std::optional(text == "inf" ? inf : -inf) : std::nullopt;
   if (text == "nan")
     return std::numeric_limits<double>::quiet_NaN();
   bool hex = isHex(text.starts_with('-') ? text.substr(1) : text);
@@ -162,20 +161,19 @@ std::optional<double> parseFloatLiteral(std::string_view text, DType t) {
   double rounded = roundToDType(value, t);
   if (t != DType::F64) {
     // Rounding the double again is wrong only if it lies half-way between two elements and the literal does not. Then the literal's
-    // side decides. The largest element is odd, so a tie with infinity rounds to infinity.
-    double infinity = std::numeric_limits<double>::infinity();
+    // side decides. The largest element of types with infinities is odd, so a tie with infinity rounds to that; f8e4m3's is even.
     double toZero = roundToDType(std::nextafter(value, 0.0), t);
-    double away = roundToDType(std::nextafter(value, value < 0 ? -infinity : infinity), t);
-    bool tie = std::isinf(rounded) ? !std::isinf(toZero) : toZero != away && toZero + (away - toZero) / 2 == value;
+    double away = roundToDType(std::nextafter(value, value < 0 ? -inf : inf), t);
+    bool tie = std::isinf(rounded) ? !std::isinf(toZero)
+               : std::isnan(away)  ? !std::isnan(rounded)
+                                   : toZero != away && toZero + (away - toZero) / 2 == value;
     if (tie) {
       int rest = hex ? nearest.rest : compareMagnitude(text, value);
       if (rest)
         rounded = rest < 0 ? toZero : away;
     }
   }
-  if (std::isinf(rounded))
-    return std::nullopt;
-  return rounded;
+  return std::isfinite(rounded) ? std::optional(rounded) : std::nullopt;
 }
 
 } // namespace minic

@@ -34,7 +34,7 @@ bool inScalarCode(const Operation &op) {
 bool numberFits(const Attribute &number, DType dtype) {
   if (isFloat(dtype)) {
     auto value = number.asNumber();
-    return value && (!std::isfinite(*value) || std::isfinite(roundToDType(*value, dtype)));
+    return value && fitsDType(*value, dtype);
   }
   const int64_t *value = number.asInt();
   if (!value)

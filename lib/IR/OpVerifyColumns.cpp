@@ -12,6 +12,7 @@ std::string attrKindText(const AttrSpec &spec) {
   case AttrKind::Value:
     return "a number or nested lists of numbers";
   case AttrKind::Number:
+  case AttrKind::Real:
     return "a number";
   case AttrKind::Int:
     return "an integer";
@@ -40,6 +41,7 @@ bool attributeFits(const Attribute &value, const AttrSpec &spec) {
   case AttrKind::Value:
     return value.asNumber() || value.asList();
   case AttrKind::Number:
+  case AttrKind::Real:
     return value.asNumber().has_value();
   case AttrKind::Int:
     return value.asInt() != nullptr;
@@ -190,7 +192,10 @@ bool checkDType(Operation &op, VerifyReporter &reporter) {
   Diagnostic &diagnostic = reporter.error(op, ErrorCode::UnsupportedDType,
                                           opText(op) + " does not support " + std::string(dtypeName(type.dtype())) + " (" +
                                               subject + "), only " + info.dtypes.str());
-  if (!ofResult && info.elementwise && info.dtypes.contains(DType::F32))
+  if (!ofResult && isStorageOnly(type.dtype()) && info.dtypes.contains(DType::F32))
+    diagnostic.fix = "convert " + operandName(op, 0) + " to f16 or f32 first: " + std::string(dtypeName(type.dtype())) +
+                     " is only stored, moved and converted";
+  else if (!ofResult && info.elementwise && info.dtypes.contains(DType::F32))
     diagnostic.fix = "convert " + operandName(op, 0) + " to f32 first";
   else if (!ofResult && info.elementwise && info.dtypes.contains(DType::I1))
     diagnostic.fix = "compare " + operandName(op, 0) + " with zero first";

@@ -350,7 +350,8 @@ void verifyStMatrix(Operation &op, VerifyReporter &reporter) {
     return;
   Type value = op.operand(0)->type(), memory = op.operand(1)->type();
   std::string both = ": " + operandText(op, 0) + ", " + operandText(op, 1);
-  if (!isNarrowFloat(value.dtype()) || value.dtype() != memory.dtype() || value.shape() != memory.shape()) {
+  if (!isFloat(value.dtype()) || dtypeBytes(value.dtype()) != 2 || value.dtype() != memory.dtype() ||
+      value.shape() != memory.shape()) {
     reporter.error(op, ErrorCode::OperandType, opText(op) + " needs a 16-bit tile and memory of its type and shape" + both);
     return;
   }

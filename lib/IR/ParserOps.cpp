@@ -287,7 +287,8 @@ bool ModuleParser::parseNamedAttr(OpText &op) {
 
 bool ModuleParser::parseTypedAttr(OpText &op, const AttrSpec &spec) {
   Token at = tok;
-  bool rounds = spec.kind == AttrKind::Value || spec.kind == AttrKind::Number || spec.kind == AttrKind::Numbers;
+  bool rounds = spec.kind == AttrKind::Value || spec.kind == AttrKind::Number || spec.kind == AttrKind::Real ||
+                spec.kind == AttrKind::Numbers;
   std::vector<Literal> literals;
   auto value = parseAttr(rounds ? &literals : nullptr);
   if (!value)
@@ -378,11 +379,13 @@ Attribute ModuleParser::roundLiteral(const Literal &literal, DType dtype) {
     if (value)
       return *value;
     bool isNumber = !isBool && (isDigit(literal.text.back()) || literal.text.back() == '.');
+    bool hasInfinity = fitsDType(std::numeric_limits<double>::infinity(), dtype);
     if (isNumber)
-      bad("is too large for " + type).fix =
-          literal.text.starts_with('-') ? "write `-inf` if you mean it" : "write `inf` if you mean it";
+      bad("is too large for " + type).fix = !hasInfinity                    ? "the largest is 448"
+                                            : literal.text.starts_with('-') ? "write `-inf` if you mean it"
+                                                                            : "write `inf` if you mean it";
     else
-      bad("is not a number of type " + type);
+      bad("is not a number of type " + type + (isBool || hasInfinity ? "" : ", which has no infinities"));
     return 0.0;
   }
   if (dtypeClass(dtype) == DTypeClass::Bool) {
@@ -414,7 +417,7 @@ Attribute ModuleParser::roundAttr(const UnroundedAttr &attr, const Attribute &va
 }
 
 /// Numbers have the element type of the result, or of operand 0 where there is none; those of a list of numbers (one for each
-/// operand) have their operand's.
+/// operand) have their operand's, and real ones are f64.
 void ModuleParser::roundLiterals(OpText &op, Operation *made) {
   auto typeOf = [](Type type) { return type ? std::optional(type.dtype()) : std::nullopt; };
   auto operandType = [&](size_t i) {
@@ -422,6 +425,8 @@ void ModuleParser::roundLiterals(OpText &op, Operation *made) {
   };
   for (const UnroundedAttr &attr : op.unrounded) {
     auto dtype = op.names.empty() ? operandType(0) : op.types.empty() ? std::nullopt : typeOf(op.types[0]);
+    if (attr.kind == AttrKind::Real)
+      dtype = DType::F64;
     size_t next = 0;
     Attribute rounded;
     if (const AttributeList *list = attr.value.asList(); list && attr.kind == AttrKind::Numbers) {

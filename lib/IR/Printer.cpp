@@ -45,6 +45,8 @@ std::string attrText(const Operation &op, AttrKind kind, const Attribute &value)
       text += (i ? ", " : "") + numberText((*list)[i], elementType(op, unsigned(i)));
     return text + "]";
   }
+  if (kind == AttrKind::Real)
+    return numberText(value, DType::F64);
   if (kind == AttrKind::Value || kind == AttrKind::Number || kind == AttrKind::Numbers) {
     Type type = op.numResults() ? op.result()->type() : Type();
     return numberText(value, type ? type.dtype() : elementType(op, 0));

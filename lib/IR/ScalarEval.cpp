@@ -1,4 +1,4 @@
-// Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and 16-bit floats are staged to
+// Element-wise ops on the host. An op and its types choose one loop over a block of lanes; splats and narrow types are staged to
 // full blocks of the type the loop reads, so a loop knows neither. Functions with a body in IR are a list of such loops.
 //
 // Each loop applies one primitive and stores it, so no compiler can contract two of them into an fma.
@@ -142,19 +142,22 @@ double roundToOdd(int64_t x) {
   return x < 0 ? -value : value;
 }
 
+constexpr bool isFloat8(DType t) { return t == DType::F8E4M3 || t == DType::F8E5M2; }
+constexpr bool isFloat16(DType t) { return t == DType::F16 || t == DType::BF16; }
+
 /// A value of the type that an element of `t` has in memory.
 template <DType t> constexpr auto memoryValue() {
   if constexpr (t == DType::F64)
     return double();
   else if constexpr (t == DType::F32)
     return float();
-  else if constexpr (t == DType::F16 || t == DType::BF16)
+  else if constexpr (isFloat16(t))
     return uint16_t();
   else if constexpr (t == DType::I32)
     return int32_t();
   else if constexpr (t == DType::I8)
     return int8_t();
-  else if constexpr (t == DType::U8 || t == DType::I1)
+  else if constexpr (t == DType::U8 || t == DType::I1 || isFloat8(t))
     return uint8_t();
   else
     return int64_t();
@@ -164,15 +167,15 @@ template <DType to, typename From> auto convertLane(From x) {
   using To = decltype(memoryValue<to>());
   if constexpr (to == DType::I1) {
     return To(x != From(0));
-  } else if constexpr (to == DType::F16 || to == DType::BF16) {
-    if constexpr (std::is_same_v<From, float>)
-      return to == DType::F16 ? floatToHalf(x) : floatToBfloat(x);
+  } else if constexpr (to == DType::BF16 && std::is_same_v<From, float>) {
+    return floatToBfloat(x);
+  } else if constexpr (isFloat16(to) || isFloat8(to)) {
     double exact;
     if constexpr (std::is_same_v<From, int64_t>)
       exact = roundToOdd(x);
     else
       exact = double(x);
-    return to == DType::F16 ? doubleToHalf(exact) : doubleToBfloat(exact);
+    return To(doubleToNarrow(exact, to));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return truncateToInt<To>(x);
   } else {
@@ -261,6 +264,10 @@ template <typename From> Loop convertLoop(DType to) {
     return applyConvert<From, DType::U8>;
   case DType::I1:
     return applyConvert<From, DType::I1>;
+  case DType::F8E4M3:
+    return applyConvert<From, DType::F8E4M3>;
+  case DType::F8E5M2:
+    return applyConvert<From, DType::F8E5M2>;
   }
   return nullptr;
 }
@@ -289,7 +296,7 @@ Loop findLoop(OpKind kind, std::string_view predicate, DType from, DType to) {
     return withMemoryType(from, [&](auto m) { return convertLoop<decltype(m)>(to); });
   case OpKind::Bitcast:
     assert(dtypeBytes(from) == dtypeBytes(to) && "a bitcast between sizes");
-    return dtypeBytes(to) == 4 ? copyLanes<4> : copyLanes<8>;
+    return dtypeBytes(to) == 1 ? copyLanes<1> : dtypeBytes(to) == 4 ? copyLanes<4> : copyLanes<8>;
   default:
     return withMemoryType(from, [&](auto m) { return primitiveLoop<decltype(m)>(kind); });
   }
@@ -384,7 +391,9 @@ void convertLanes(const std::byte *from, std::byte *to, int64_t count, Convert c
 
 /// From a narrow type to the one that it is computed in.
 void widenLanes(DType dtype, const std::byte *from, std::byte *to, int64_t count) {
-  if (isFloat(dtype))
+  if (isFloat8(dtype))
+    convertLanes<uint8_t, float>(from, to, count, [dtype](uint8_t x) { return narrowToFloat(x, dtype); });
+  else if (isFloat(dtype))
     convertLanes<uint16_t, float>(from, to, count, dtype == DType::F16 ? halfToFloat : bfloatToFloat);
   else if (dtype == DType::I8)
     convertLanes<int8_t, int32_t>(from, to, count, [](int8_t x) { return int32_t(x); });
@@ -407,9 +416,9 @@ void evalElementwise(OpKind kind, std::string_view predicate, std::span<const La
   assert(!operands.empty() && operands.size() <= maxOperands && opInfo(kind).elementwise && "not an element-wise op");
   if (count <= 0)
     return;
-  // Select only moves bits, and convert rounds by itself.
-  bool widens = kind != OpKind::Select;
-  bool narrows = isNarrow(resultType) && kind != OpKind::Select && kind != OpKind::Convert;
+  // Select and bitcast only move bits, and convert rounds by itself.
+  bool widens = kind != OpKind::Select && kind != OpKind::Bitcast;
+  bool narrows = isNarrow(resultType) && widens && kind != OpKind::Convert;
   DType from = operands[kind == OpKind::Select ? 1 : 0].dtype;
   const MathProgram *program = nullptr;
   Loop loop = nullptr;

@@ -1,6 +1,7 @@
 #include "minic/Interp/Oracle.h"
 
 #include "OracleComposite.h"
+#include "OracleIndexed.h"
 #include "OracleMath.h"
 #include "Prepare.h"
 #include "minic/IR/Combiner.h"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <unordered_map>
 
 namespace minic {
@@ -38,14 +38,8 @@ private:
   bool broadcast(const Operation &op);
   bool transpose(const Operation &op);
   bool gather(const Operation &op, std::span<const int64_t> shape, std::span<const int64_t> strides);
-  /// An element of `source`, or a number where that is null.
-  struct Pick {
-    const LaneArray *source;
-    int64_t element;
-    Scalar number;
-  };
-  bool pick(const Operation &op, const std::function<Pick(std::span<const int64_t>)> &at);
   bool indexed(const Operation &op);
+  bool size(const Operation &op);
   bool reduce(const Operation &op);
   bool reduceAxis(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &values, int64_t outer,
                   int64_t extent, int64_t inner);
@@ -211,109 +205,33 @@ bool Evaluator::transpose(const Operation &op) {
   return gather(op, to, strides);
 }
 
-/// The result of which each element is what `at` picks for its index.
-bool Evaluator::pick(const Operation &op, const std::function<Pick(std::span<const int64_t>)> &at) {
+bool Evaluator::indexed(const Operation &op) {
+  std::vector<IndexedOperand> operands(op.numOperands());
   std::vector<int64_t> shape;
   int64_t count;
-  if (!shapeOf(op.result()->type(), &op, shape, count))
-    return false;
-  LaneArray result;
-  if (!make(&op, oracleDType(op.result()->type().dtype()), count, result))
-    return false;
-  int64_t bytes = dtypeBytes(result.dtype);
-  std::vector<int64_t> index(shape.size(), 0);
-  for (int64_t i = 0; i < count; ++i) {
-    auto [source, element, number] = at(index);
-    if (source)
-      copyElement(result.data.get() + i * bytes, source->data.get() + (source->isSplat() ? 0 : element) * bytes, bytes);
-    else
-      writeScalar(result.data.get() + i * bytes, number, result.dtype);
-    for (size_t axis = shape.size(); axis-- > 0 && ++index[axis] == shape[axis];)
-      index[axis] = 0;
+  for (unsigned i = 0; i < op.numOperands(); ++i) {
+    if (!shapeOf(op.operand(i)->type(), &op, operands[i].shape, count))
+      return false;
+    operands[i].lanes = values.at(op.operand(i)).lanes;
   }
+  LaneArray result;
+  if (!shapeOf(op.result()->type(), &op, shape, count) || !make(&op, oracleDType(op.result()->type().dtype()), count, result))
+    return false;
+  evalIndexed(op, dims, operands, shape, result);
   set(op.result(), std::move(result));
   return true;
 }
 
-bool Evaluator::indexed(const Operation &op) {
-  std::vector<std::vector<int64_t>> shapes(op.numOperands()), strides;
-  std::vector<LaneArray> arrays;
-  int64_t count;
-  for (unsigned i = 0; i < op.numOperands(); ++i) {
-    if (!shapeOf(op.operand(i)->type(), &op, shapes[i], count))
-      return false;
-    strides.push_back(rowMajorStrides(shapes[i]));
-    arrays.push_back(values.at(op.operand(i)).lanes);
-  }
-  auto sizes = [&](std::string_view name, size_t rank) {
-    std::vector<int64_t> result(rank, 0);
-    if (op.attr(name))
-      for (size_t a = 0; a < rank; ++a)
-        result[a] = op.dimsAttr(name)[a].evaluate(dims).value_or(0);
-    return result;
-  };
-  switch (op.kind()) {
-  case OpKind::Iota:
-    return pick(
-        op, [&](std::span<const int64_t> index) { return Pick{nullptr, 0, Scalar{uint64_t(index[size_t(op.intAttr("axis"))])}}; });
-  case OpKind::Slice: {
-    std::vector<int64_t> starts = sizes("starts", shapes[0].size()), steps = op.optionalInts("steps");
-    return pick(op, [&](std::span<const int64_t> index) {
-      int64_t element = 0;
-      for (size_t a = 0; a < index.size(); ++a)
-        element += (starts[a] + index[a] * (steps.empty() ? 1 : steps[a])) * strides[0][a];
-      return Pick{&arrays[0], element, {}};
-    });
-  }
-  case OpKind::Pad: {
-    DType dtype = op.result()->type().dtype();
-    std::vector<int64_t> low = sizes("low", shapes[0].size());
-    Scalar value = Scalar::of(*op.attr("value"), dtype);
-    if (isFloat(dtype))
-      value = Scalar::of(value.toDouble(dtype), DType::F64);
-    return pick(op, [&](std::span<const int64_t> index) {
-      int64_t element = 0;
-      for (size_t a = 0; a < index.size(); ++a) {
-        int64_t at = index[a] - low[a];
-        if (at < 0 || at >= shapes[0][a])
-          return Pick{nullptr, 0, value};
-        element += at * strides[0][a];
-      }
-      return Pick{&arrays[0], element, {}};
-    });
-  }
-  case OpKind::Concat: {
-    size_t axis = size_t(op.intAttr("axis"));
-    return pick(op, [&](std::span<const int64_t> index) {
-      size_t i = 0;
-      int64_t at = index[axis], element = 0;
-      while (at >= shapes[i][axis])
-        at -= shapes[i++][axis];
-      for (size_t a = 0; a < index.size(); ++a)
-        element += (a == axis ? at : index[a]) * strides[i][a];
-      return Pick{&arrays[i], element, {}};
-    });
-  }
-  default: { // Gather.
-    size_t axis = size_t(op.intAttr("axis")), rowAxes = shapes[1].size();
-    const LaneArray &rows = arrays[1];
-    return pick(op, [&](std::span<const int64_t> index) {
-      int64_t which = 0, element = 0, row = 0;
-      for (size_t a = 0; a < rowAxes; ++a)
-        which += index[axis + a] * strides[1][a];
-      if (rows.isSplat())
-        which = 0;
-      row = rows.dtype == DType::I32 ? reinterpret_cast<const int32_t *>(rows.data.get())[which]
-                                     : reinterpret_cast<const int64_t *>(rows.data.get())[which];
-      if (shapes[0][axis] == 0)
-        return Pick{nullptr, 0, {}};
-      row = std::max<int64_t>(0, std::min(row, shapes[0][axis] - 1));
-      for (size_t a = 0; a < shapes[0].size(); ++a)
-        element += (a == axis ? row : index[a < axis ? a : a + rowAxes - 1]) * strides[0][a];
-      return Pick{&arrays[0], element, {}};
-    });
-  }
-  }
+bool Evaluator::size(const Operation &op) {
+  auto value = op.attr("expr")->asDim()->evaluate(dims);
+  if (!value)
+    return fail(&op, ErrorCode::UnboundDim, "the size " + op.attr("expr")->str() + " has no value");
+  LaneArray result;
+  if (!make(&op, DType::I64, 1, result))
+    return false;
+  writeScalar(result.data.get(), Scalar{uint64_t(*value)}, DType::I64);
+  set(op.result(), std::move(result));
+  return true;
 }
 
 bool Evaluator::combine(const Operation &op, std::vector<LaneArray> &lower, std::span<const LaneArray> upper, int64_t count) {
@@ -458,19 +376,6 @@ bool Evaluator::convertTo(DType dtype, const Operation &op, LaneArray &array) {
   return true;
 }
 
-/// out[m][n] += lhs[m][k] * rhs[k][n], in blocks that stay in the caches.
-template <typename T> void multiply(T *out, const T *lhs, const T *rhs, int64_t m, int64_t k, int64_t n) {
-  constexpr int64_t kBlock = 64, nBlock = 1024;
-  for (int64_t n0 = 0; n0 < n; n0 += nBlock)
-    for (int64_t k0 = 0; k0 < k; k0 += kBlock)
-      for (int64_t i = 0; i < m; ++i)
-        for (int64_t l = k0; l < std::min(k0 + kBlock, k); ++l) {
-          T a = lhs[i * k + l];
-          for (int64_t j = n0; j < std::min(n0 + nBlock, n); ++j)
-            out[i * n + j] += a * rhs[l * n + j];
-        }
-}
-
 bool Evaluator::matmul(const Operation &op) {
   std::vector<int64_t> lhsShape, rhsShape;
   int64_t lhsCount, rhsCount, count;
@@ -599,11 +504,8 @@ bool Evaluator::runOp(const Operation &op) {
     return reduce(op);
   case OpKind::Matmul:
     return matmul(op);
-  case OpKind::Size: {
-    auto size = op.attr("expr")->asDim()->evaluate(dims);
-    return size ? pick(op, [&](std::span<const int64_t>) { return Pick{nullptr, 0, Scalar{uint64_t(*size)}}; })
-                : fail(&op, ErrorCode::UnboundDim, "the size " + op.attr("expr")->str() + " has no value");
-  }
+  case OpKind::Size:
+    return size(op);
   case OpKind::Slice:
   case OpKind::Pad:
   case OpKind::Concat:

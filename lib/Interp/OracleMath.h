@@ -3,6 +3,8 @@
 
 #include "Lanes.h"
 
+#include <algorithm>
+
 namespace minic::interp {
 
 /// Like evalElementwise, but floats are f64 whatever type the graph gives them: `from` is the graph's element type of the first
@@ -13,5 +15,18 @@ void evalInF64(OpKind kind, std::string_view predicate, DType from, DType to, st
 
 /// f64 for floats, else the type itself.
 inline DType oracleDType(DType dtype) { return isFloat(dtype) ? DType::F64 : dtype; }
+
+/// out[m][n] += lhs[m][k] * rhs[k][n], in blocks that stay in the caches.
+template <typename T> void multiply(T *out, const T *lhs, const T *rhs, int64_t m, int64_t k, int64_t n) {
+  constexpr int64_t kBlock = 64, nBlock = 1024;
+  for (int64_t n0 = 0; n0 < n; n0 += nBlock)
+    for (int64_t k0 = 0; k0 < k; k0 += kBlock)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t l = k0; l < std::min(k0 + kBlock, k); ++l) {
+          T a = lhs[i * k + l];
+          for (int64_t j = n0; j < std::min(n0 + nBlock, n); ++j)
+            out[i * n + j] += a * rhs[l * n + j];
+        }
+}
 
 } // namespace minic::interp

@@ -25,7 +25,7 @@ Digits shortestDigits(double value, DType t) {
   std::array<char, 64> buffer;
   char *begin = buffer.data(), *limit = begin + buffer.size(), *end = begin;
   constexpr auto scientific = std::chars_format::scientific;
-  if (isNarrowFloat(t)) {
+  if (isNarrowFloat(t) && !isStorageOnly(t)) {
     // to_chars knows no 16-bit floats: the fewest digits that round back to the same value.
     for (int decimals = 0; decimals <= 8; ++decimals) {
       end = std::to_chars(begin, limit, value, scientific, decimals).ptr;
@@ -34,7 +34,7 @@ Digits shortestDigits(double value, DType t) {
       if (roundToDType(back, t) == roundToDType(value, t))
         break;
     }
-  } else if (t == DType::F32) {
+  } else if (t != DType::F64) { // As f32, 448 does not become 450, which reads back as it in f8e4m3.
     end = std::to_chars(begin, limit, float(value), scientific).ptr;
   } else {
     end = std::to_chars(begin, limit, value, scientific).ptr;
@@ -157,9 +157,11 @@ const char *readElement(std::string_view word, DType t, std::byte *to) {
     double value = 0;
     if (const char *why = readFloat(word, value))
       return why;
-    if (std::isfinite(value) && !std::isfinite(roundToDType(value, t)))
+    if (!fitsDType(value, t))
       return "is too large";
-    return t == DType::F64 ? store(value) : store(t == DType::F16 ? doubleToHalf(value) : doubleToBfloat(value));
+    if (t == DType::F64)
+      return store(value);
+    return dtypeBytes(t) == 1 ? store(uint8_t(doubleToNarrow(value, t))) : store(doubleToNarrow(value, t));
   }
   int64_t value = 0;
   auto [least, greatest] = integerRange(t);

@@ -37,6 +37,9 @@ double HostTensor::get(int64_t i) const {
     return halfToFloat(as<uint16_t>()[i]);
   case DType::BF16:
     return bfloatToFloat(as<uint16_t>()[i]);
+  case DType::F8E4M3:
+  case DType::F8E5M2:
+    return narrowToFloat(as<uint8_t>()[i], elementType);
   case DType::I64:
   case DType::Index:
     return double(as<int64_t>()[i]);
@@ -76,6 +79,10 @@ void HostTensor::set(int64_t i, double value) {
     break;
   case DType::BF16:
     as<uint16_t>()[i] = doubleToBfloat(value);
+    break;
+  case DType::F8E4M3:
+  case DType::F8E5M2:
+    as<uint8_t>()[i] = uint8_t(doubleToNarrow(value, elementType));
     break;
   case DType::I64:
   case DType::Index:

@@ -119,6 +119,11 @@ constexpr std::pair<std::string_view, DType> descrs[] = {{"<f8", DType::F64},  {
                                                          {"<u2", DType::BF16}, {"<i8", DType::I64}, {"<i4", DType::I32},
                                                          {"|i1", DType::I8},   {"|u1", DType::U8},  {"|b1", DType::I1}};
 
+/// The format has no types for 8-bit floats, and bytes do not say which of the two they hold.
+Diagnostic noFloat8(const std::filesystem::path &path, DType dtype, std::string fix) {
+  return bad(path, "cannot hold " + std::string(dtypeName(dtype)) + ": .npy has no type for 8-bit floats", std::move(fix));
+}
+
 /// The element type of a descr, given what the reader expects.
 std::optional<DType> typeOf(std::string_view descr, DType expected) {
   if (descr == "<u2" || descr == "<V2" || descr == "|V2")
@@ -143,10 +148,12 @@ Diagnostic badType(const std::filesystem::path &path, std::string_view descr) {
     return bad(path, "holds big-endian elements ('" + std::string(descr.substr(0, 16)) + "')",
                "save it with np.save(file, x.astype(x.dtype.newbyteorder('<')))");
   return bad(path, "holds elements of type '" + std::string(descr.substr(0, 16)) +
-                       "', expected one of <f8, <f4, <f2, <i8, <i4, |b1, or <u2 and V2 where bf16 is meant");
+                       "', expected one of <f8, <f4, <f2, <i8, <i4, |i1, |u1, |b1, or <u2 and V2 where bf16 is meant");
 }
 
 Expected<NpyFile> openNpy(const std::filesystem::path &path, DType expected) {
+  if (isStorageOnly(expected))
+    return noFloat8(path, expected, "give a .safetensors file, which has");
   auto opened = openRegularFile(path);
   if (!opened)
     return opened.takeErrors();
@@ -252,6 +259,8 @@ Expected<void> writeNpy(const std::filesystem::path &path, const HostTensor &ten
   auto failed = [&](const char *why) {
     return Diagnostic{.code = ErrorCode::UnreadableFile, .message = "cannot write '" + path.string() + "'" + why};
   };
+  if (isStorageOnly(tensor.dtype()))
+    return noFloat8(path, tensor.dtype(), "convert it to f16 in the graph, which is exact");
   if (tensor.shape().size() > maxRank)
     return failed(": more than 64 axes");
   std::string header = "{'descr': '";

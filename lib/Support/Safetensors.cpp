@@ -19,9 +19,10 @@ constexpr uint64_t maxHeader = 100'000'000;
 constexpr size_t maxRank = 64;
 constexpr std::string_view metadataKey = "__metadata__";
 
-constexpr std::pair<std::string_view, DType> dtypeWords[] = {{"F64", DType::F64},   {"F32", DType::F32}, {"F16", DType::F16},
-                                                             {"BF16", DType::BF16}, {"I64", DType::I64}, {"I32", DType::I32},
-                                                             {"I8", DType::I8},     {"U8", DType::U8},   {"BOOL", DType::I1}};
+constexpr std::pair<std::string_view, DType> dtypeWords[] = {
+    {"F64", DType::F64}, {"F32", DType::F32},        {"F16", DType::F16},       {"BF16", DType::BF16},
+    {"I64", DType::I64}, {"I32", DType::I32},        {"I8", DType::I8},         {"U8", DType::U8},
+    {"BOOL", DType::I1}, {"F8_E4M3", DType::F8E4M3}, {"F8_E5M2", DType::F8E5M2}};
 
 /// A tensor in the header; its bytes are [begin, end) of what follows the header.
 struct Entry {
@@ -176,8 +177,8 @@ private:
   Expected<void> checkElements(const Entry &entry) const {
     auto type = entry.type();
     if (!type)
-      return badTensor(entry.name,
-                       "of type '" + entry.dtype.substr(0, 16) + "', expected one of F64, F32, F16, BF16, I64, I32, BOOL");
+      return badTensor(entry.name, "of type '" + entry.dtype.substr(0, 16) +
+                                       "', expected one of F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, I8, U8, BOOL");
     auto bytes = HostTensor::checkedBytes(*type, entry.shape);
     if (!bytes || uint64_t(*bytes) != entry.end - entry.begin)
       return badTensor(entry.name,

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Runs the cases that need nothing but run_case.py, where lit is not installed, on the interpreter and on the GPU.
 
-    run_all.py [PATTERN]...      minic must be in PATH; a pattern is a part of a file's name
+    run_all.py [--long] [PATTERN]...      minic must be in PATH; a pattern is a part of a file's name
+
+--long adds those of the size of a GPU's memory, one at a time: they stand after `LONG:` instead of `RUN:`.
 """
 
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import re
@@ -15,11 +18,11 @@ import sys
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def commands(path):
+def commands(path, word="RUN"):
     """The arguments of each `RUN: %case`, with lines that end in \\ put together."""
-    lines = re.sub(r"\\\n\s*(?://|#) RUN:", " ", path.read_text()).splitlines()
+    lines = re.sub(rf"\\\n\s*(?://|#) {word}:", " ", path.read_text()).splitlines()
     for line in lines:
-        found = re.match(r"(?://|#) RUN: %case (.*)", line)
+        found = re.match(rf"(?://|#) {word}: %case (.*)", line)
         if found:
             yield shlex.split(found[1].replace("%s", str(path)))
 
@@ -30,18 +33,22 @@ def run(job):
     return path, arguments, done
 
 
-def main(patterns):
+def main(arguments):
     os.environ["MINIC_TEST_CUDA"] = "1"
+    patterns = [argument for argument in arguments if argument != "--long"]
     files = [path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".ir", ".test")]
-    jobs = [(path, arguments) for path in files if not patterns or any(p in path.name for p in patterns) for arguments in commands(path)]
+    files = [path for path in files if not patterns or any(p in path.name for p in patterns)]
+    jobs = [(path, words) for path in files for words in commands(path)]
+    long = [(path, words) for path in files for words in commands(path, "LONG")] if "--long" in arguments else []
     failed = {}
     with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count())) as pool:
-        for path, arguments, done in pool.map(run, jobs):
+        for path, words, done in itertools.chain(pool.map(run, jobs), map(run, long)):
             if done.returncode:
                 failed.setdefault(path.name, 0)
                 failed[path.name] += 1
-                print(f"{path.name} {shlex.join(arguments[1:])}\n{done.stdout}{done.stderr}")
-    print(f"{len(jobs)} runs of {len({path for path, _ in jobs})} cases, {sum(failed.values())} failed {failed or ''}")
+                print(f"{path.name} {shlex.join(words[1:])}\n{done.stdout}{done.stderr}")
+    runs = jobs + long
+    print(f"{len(runs)} runs of {len({path for path, _ in runs})} cases, {sum(failed.values())} failed {failed or ''}")
     return bool(failed)
 
 

@@ -2,9 +2,10 @@
 """Runs a graph in every way that minic has and compares each result with what is expected.
 
     run_case.py GRAPH.ir [--graph NAME] [--input x=...]... --expect 'y=[...]'... [--rtol R] [--atol A] [--fold] [--dim N=4]...
+                [--modes fused,eager] [--devices cpu,cuda]
 
 GRAPH.ir is run fused and eager, in default and exact numerics, on the interpreter with poisoned memory, resumed from the tile and the
-masked level, and on the GPU where there is one. With --fold also with every --input written into the text as a constant. Without
+masked level, and on the GPU where there is one; --modes and --devices are the only ones of these. With --fold also with every --input written into the text as a constant. Without
 tolerances values are compared bit for bit, but for the payload of NaNs. `--expect y=const:3` means 3 everywhere, and `y=nan` likewise.
 """
 
@@ -107,7 +108,7 @@ def main():
     if options.graph:
         words.append(f"--graph={options.graph}")
     given = [f"--input={name}={value}" for name, value in inputs.items()]
-    devices = ["cpu"] + (["cuda"] if "MINIC_TEST_CUDA" in os.environ else [])
+    devices = options.devices or ["cpu"] + (["cuda"] if "MINIC_TEST_CUDA" in os.environ else [])
     count = 0
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "case.ir")
@@ -120,7 +121,7 @@ def main():
                 file.write(folded(text, options.graph, inputs))
             sources[constant] = []
         for path, arguments in sources.items():
-            for mode in "fused", "eager":
+            for mode in options.modes:
                 for numerics in "default", "exact":
                     flags = [f"--mode={mode}", f"--numerics={numerics}"]
                     for device in devices:
@@ -128,7 +129,7 @@ def main():
                         poison = ["--poison"] if device == "cpu" else []
                         check(what, minic("run", path, f"--device={device}", *flags, *poison, *words, *arguments), expected)
                         count += 1
-            for level in "tile", "masked":
+            for level in ("tile", "masked") if "cpu" in devices else ():
                 dump = minic("compile", path, f"--emit={level}", *(word for word in words if word.startswith("--dim")))
                 if dump.returncode:
                     fail(f"compile to {level}", dump)
@@ -144,6 +145,8 @@ parser.add_argument("--graph")
 parser.add_argument("--input", action="append", default=[])
 parser.add_argument("--expect", action="append", required=True)
 parser.add_argument("--dim", action="append", default=[])
+parser.add_argument("--modes", type=lambda text: text.split(","), default=["fused", "eager"])
+parser.add_argument("--devices", type=lambda text: text.split(","))
 parser.add_argument("--rtol", type=float)
 parser.add_argument("--atol", type=float)
 parser.add_argument("--fold", action="store_true")

@@ -7,7 +7,7 @@ WIDE = np.longdouble
 
 
 class Element:
-    """An element type. Values are kept as arrays of `work`: NumPy's own type, for bf16 float32 with bf16's values."""
+    """An element type. Values are kept as arrays of `work`: NumPy's own type, for bf16 and 8-bit floats float32 with their values."""
 
     def __init__(self, name, work, kind, digits=0, least=0, size=0):
         self.name, self.work, self.kind = name, np.dtype(work), kind
@@ -28,11 +28,19 @@ class Element:
 
     @property
     def largest(self):
-        return {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127")}.get(self.name) or np.finfo(self.work).max
+        named = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f8e4m3": 448.0, "f8e5m2": 57344.0}
+        return named.get(self.name) or np.finfo(self.work).max
+
+    @property
+    def codes(self):
+        """What the codes of an 8-bit float stand for, else None."""
+        return FLOAT8.get(self.name)
 
     def round(self, values):
         """To this type from float16, float32 or float64, once, to nearest even."""
         values = np.asarray(values)
+        if self.codes is not None:
+            return float8_of(values.astype(np.float64), self.codes)
         if self.name != "bf16":
             return np.asarray(values.astype(self.work))
         return bf16_of_f32(f32_to_odd(values) if values.dtype == np.float64 else values.astype(np.float32))
@@ -49,11 +57,16 @@ class Element:
 
     def to_memory(self, values):
         values = np.asarray(values, order="C")
+        if self.codes is not None:
+            code = np.searchsorted(self.codes[:128], np.abs(values))  # NaN comes last.
+            return np.asarray(code + np.where(np.signbit(values), 128, 0)).astype(np.uint8)
         if self.name != "bf16":
             return values
         return np.asarray(values.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
     def from_memory(self, array):
+        if self.codes is not None:
+            return self.codes[np.asarray(array).view(np.uint8)]
         if self.name != "bf16":
             return array
         return np.asarray(np.asarray(array, np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -81,6 +94,8 @@ ELEMENTS = {
         Element("f32", np.float32, "float", 24, -149),
         Element("f16", np.float16, "float", 11, -24),
         Element("bf16", np.float32, "float", 8, -133, 2),
+        Element("f8e4m3", np.float32, "float", 4, -9, 1),
+        Element("f8e5m2", np.float32, "float", 3, -16, 1),
         Element("i64", np.int64, "int"),
         Element("i32", np.int32, "int"),
         Element("i8", np.int8, "int"),
@@ -88,6 +103,32 @@ ELEMENTS = {
         Element("i1", np.bool_, "bool"),
     )
 }
+
+
+def float8_codes(exponent_bits, mantissa_bits, infinity):
+    """The value of each code, by the definition of the format."""
+    code = np.arange(128)
+    exponent, mantissa = code >> mantissa_bits, code & ((1 << mantissa_bits) - 1)
+    bias = (1 << (exponent_bits - 1)) - 1
+    values = np.ldexp(mantissa + np.where(exponent > 0, 1 << mantissa_bits, 0), np.maximum(exponent, 1) - bias - mantissa_bits)
+    first = code[-1] >> mantissa_bits << mantissa_bits  # Of the greatest exponent.
+    values = np.where(code > first if infinity else code == 127, np.nan, values)
+    values = np.where(infinity & (code == first), np.inf, values).astype(np.float32)
+    return np.concatenate([values, -values])
+
+
+FLOAT8 = {"f8e4m3": float8_codes(4, 3, False), "f8e5m2": float8_codes(5, 2, True)}
+
+
+def float8_of(values, codes):
+    """float64 rounded to the nearest of `codes`, ties to the even code; beyond half a step above the largest it is the code after that."""
+    finite = codes[:128][np.isfinite(codes[:128])].astype(np.float64)
+    middles = finite + np.diff(finite, append=2 * finite[-1] - finite[-2]) / 2
+    magnitude = np.abs(values)
+    code = np.searchsorted(middles, magnitude)
+    tie = middles[np.minimum(code, len(middles) - 1)] == magnitude
+    rounded = codes[code + (tie & (code % 2 == 1))]
+    return np.copysign(np.where(np.isnan(values), np.float32(np.nan), rounded), values).astype(np.float32)
 
 
 def bf16_of_f32(values):
@@ -175,6 +216,6 @@ def special_few(element, shape, rng):
 def random_bits(element, count, rng):
     """Any bit pattern."""
     data = rng.bytes(count * element.size)
-    if element.name == "bf16":
-        return element.from_memory(np.frombuffer(data, np.uint16))
+    if element.name == "bf16" or element.codes is not None:
+        return element.from_memory(np.frombuffer(data, f"u{element.size}"))
     return np.frombuffer(data, element.work).copy()

@@ -292,7 +292,7 @@ def norm(node, operands, element, result):
     if count == 0:
         return Near(values, values)
     unit, depth = _unit(element), depth_of(values.shape, node.attrs["axes"]) + 4
-    center, center_error = values, 0 * np.abs(values)
+    center, center_error, overflows = values, 0 * np.abs(values), False
     if node.op == "layernorm":
         center = values - values.mean(axes, keepdims=True)
         center_error = depth * unit * np.abs(values).mean(axes, keepdims=True) + unit * np.abs(values)
@@ -309,13 +309,14 @@ def norm(node, operands, element, result):
         wide = parameter.astype(WIDE).reshape(shape)
         if i == 0:
             true, error = true * wide, error * np.abs(wide)
+            overflows = np.abs(true) + error > element.accumulator.largest  # What is added does not bring it back.
         else:
             error = error + unit * np.abs(true)
             true = true + wide
         error = error + unit * np.abs(true)
     expected = near(true, 2, result, np.where(np.isfinite(error), error, 0))
     limit = np.sqrt(WIDE(element.accumulator.largest)) / 16 / max(count, 1)
-    lost = ~(relative < 0.1) | ~np.isfinite(error) | ~((size < limit).all(axes, keepdims=True)) | (variance < WIDE(1e-30))
+    lost = overflows | ~(relative < 0.1) | ~np.isfinite(error) | ~((size < limit).all(axes, keepdims=True)) | (variance < WIDE(1e-30))
     expected.free = np.broadcast_to(lost, true.shape)
     return expected
 

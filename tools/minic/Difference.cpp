@@ -8,10 +8,12 @@
 namespace minic::cli {
 
 void addToleranceFlags(CLI::App &command, ToleranceFlags &flags) {
-  command.add_option("--rtol", flags.rtol,
-                     "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2)");
-  command.add_option("--atol", flags.atol,
-                     "absolute tolerance (default: f64 1e-12, f32 2e-6, f16 1e-3, bf16 1e-2, times the largest element)");
+  command.add_option(
+      "--rtol", flags.rtol,
+      "tolerance relative to each element (default by type: f64 1e-10, f32 1e-5, f16 1e-2, bf16 5e-2, f8e4m3 0.13, f8e5m2 0.26)");
+  command.add_option(
+      "--atol", flags.atol,
+      "absolute tolerance (default: f64 1e-12, f32 2e-6, f16 1e-3, bf16 1e-2, 8-bit floats 1e-2, times the largest element)");
 }
 
 static ToleranceFlags defaultTolerance(DType dtype) {
@@ -24,6 +26,10 @@ static ToleranceFlags defaultTolerance(DType dtype) {
     return {1e-2, 1e-3};
   case DType::BF16:
     return {5e-2, 1e-2};
+  case DType::F8E4M3: // A unit in the last place, as rounding may fall either way.
+    return {0.13, 1e-2};
+  case DType::F8E5M2:
+    return {0.26, 1e-2};
   default:
     return {0, 0};
   }

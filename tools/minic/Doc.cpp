@@ -28,6 +28,8 @@ std::string_view attrKindText(AttrKind kind) {
     return "numbers";
   case AttrKind::Number:
     return "a number";
+  case AttrKind::Real:
+    return "a number, in f64";
   case AttrKind::Int:
     return "an integer";
   case AttrKind::Ints:

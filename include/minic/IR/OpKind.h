@@ -83,6 +83,7 @@ inline constexpr LevelSet anyLevel = 0x3f;
 enum class AttrKind : uint8_t {
   Value,    ///< Number, or nested lists of numbers, of the op's element type.
   Number,   ///< One number of the op's element type.
+  Real,     ///< One number, in f64 whatever that type is.
   Int,      ///< One integer.
   Ints,     ///< A list of integers.
   Dim,      ///< A size expression.

@@ -23,7 +23,10 @@ int64_t dtypeBytes(DType t);
 DTypeClass dtypeClass(DType t);
 inline bool isFloat(DType t) { return dtypeClass(t) == DTypeClass::Float; }
 inline bool isInteger(DType t) { return dtypeClass(t) == DTypeClass::Int || dtypeClass(t) == DTypeClass::UInt; }
-/// The type that arithmetic on elements of `t` runs in: 16-bit floats in f32, 8-bit integers in i32, others in their own.
+/// A type whose elements are moved and converted, never computed with: the 8-bit floats.
+inline bool isStorageOnly(DType t) { return t == DType::F8E4M3 || t == DType::F8E5M2; }
+/// The type that arithmetic on elements of `t` runs in: 16-bit floats in f32, 8-bit integers in i32, others in their own. f32 is
+/// also what 8-bit floats go through where they are converted.
 DType computeDType(DType t);
 /// Computed in another type than its own.
 inline bool isNarrow(DType t) { return computeDType(t) != t; }
@@ -55,8 +58,9 @@ private:
 };
 constexpr DTypeSet operator|(DType a, DType b) { return DTypeSet(a) | DTypeSet(b); }
 
-/// Conversions between f32 and the 16-bit floats, round to nearest even; NaN stays NaN (quiet), overflow gives infinity, denormals
-/// are kept (IEEE 754-2019, section 5.4.2).
+/// Conversions of the narrow floats, round to nearest even; NaN stays NaN (quiet), overflow gives infinity, denormals are kept
+/// (IEEE 754-2019, section 5.4.2). f8e5m2 is as IEEE's; f8e4m3 has no infinity (OCP 8-bit Floating Point Specification,
+/// revision 1.0): the codes 0x7f and 0xff are NaN, and so is what overflows its largest number 448.
 float halfToFloat(uint16_t bits);
 uint16_t floatToHalf(float value);
 float bfloatToFloat(uint16_t bits);
@@ -64,8 +68,13 @@ uint16_t floatToBfloat(float value);
 /// f64 to the 16-bit floats with one rounding.
 uint16_t doubleToHalf(double value);
 uint16_t doubleToBfloat(double value);
+/// The same for the narrow float type `t`, of 16 bits or 8.
+float narrowToFloat(uint16_t bits, DType t);
+uint16_t doubleToNarrow(double value, DType t);
 
 /// Rounds `value` to what an element of type `t` can hold (identity for f64; floats only).
 double roundToDType(double value, DType t);
+/// Whether it rounds to an element of its kind: finite, infinite or NaN (floats only).
+bool fitsDType(double value, DType t);
 
 } // namespace minic

@@ -49,8 +49,8 @@ private:
 std::string shapeString(DType dtype, std::span<const int64_t> shape);
 
 /// Reads .npy format 1.0, 2.0 and 3.0, little-endian, C or Fortran order (NumPy reference, "NPY format"). bf16 is stored as `<V2`,
-/// `|V2` or `<u2`: such a file is read as bf16 only if `expected` says so. Sizes are checked against the file before memory is
-/// taken.
+/// `|V2` or `<u2`: such a file is read as bf16 only if `expected` says so. 8-bit floats are refused, by writeNpy too. Sizes are
+/// checked against the file before memory is taken.
 Expected<HostTensor> readNpy(const std::filesystem::path &path, DType expected);
 /// Writes format 1.0 (bf16 as `<u2`).
 Expected<void> writeNpy(const std::filesystem::path &path, const HostTensor &tensor);
@@ -65,8 +65,8 @@ void fillIota(HostTensor &tensor);
 std::string tensorText(const HostTensor &tensor, int64_t limit = 1000);
 /// Reads `[[1,-2],[0,1]]` (also nan, inf, true, false); the shape is the nesting's. Ragged or non-numeric text is an error.
 Expected<HostTensor> parseTensorText(std::string_view text, DType dtype);
-/// Shortest decimal digits that read back to the same value of type `t`: `0.1` for the f32 nearest 0.1; `nan`, `inf`, `-inf`.
-/// Floats always carry a `.`, an exponent or a name, so that they do not read as integers.
+/// Shortest decimal digits that read back to the same value of type `t` (of f32 for 8-bit floats): `0.1` for the f32 nearest 0.1;
+/// `nan`, `inf`, `-inf`. Floats always carry a `.`, an exponent or a name, so that they do not read as integers.
 std::string floatText(double value, DType t);
 
 /// A reader of the user's input words: `a.npy`, `random:7`, `iota`, `const:1.5`, `[[...]]`, for a parameter of this type and shape.

@@ -14,11 +14,15 @@ static int64_t blockFor(const DimExpr &extent, int64_t limit) {
   return std::min<int64_t>(limit, int64_t(std::bit_ceil(uint64_t(std::clamp<int64_t>(*size, 1, limit)))));
 }
 
-/// Elements of the widest stored type in 16 bytes. In exact numerics it follows the accumulator type alone, so that a reduction has
-/// one order whatever it is fused with.
+/// Elements of the widest stored type in 16 bytes. In exact numerics it follows what is reduced alone, so that a reduction has one
+/// order whatever it is fused with.
 static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
+  auto reduces = [](const Operation *op) { return op->info().axes == AxisRule::Reduce; };
+  bool reducedOnly = exact && std::ranges::any_of(ops, reduces);
   int64_t bytes = 1;
   for (Operation *op : ops) {
+    if (reducedOnly && !reduces(op))
+      continue;
     for (Value *value : op->operands())
       bytes = std::max(bytes, dtypeBytes(value->type().dtype()));
     for (Value *value : op->results())

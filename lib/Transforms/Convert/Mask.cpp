@@ -58,7 +58,7 @@ private:
   static Attribute asElement(const Attribute &number, DType type) {
     if (isFloat(type)) {
       double value = *number.asNumber();
-      return std::isfinite(value) && !std::isfinite(roundToDType(value, type)) ? 0.0 : value;
+      return fitsDType(value, type) ? value : 0.0;
     }
     auto [least, greatest] = integerRange(type);
     const int64_t *integer = number.asInt();

@@ -1,4 +1,4 @@
-// widen: computes 16-bit floats in f32 and 8-bit integers in i32. Loads, stores and dot operands stay narrow.
+// widen: computes 16-bit floats in f32 and 8-bit integers in i32. Loads, stores and dot operands stay narrow, and 8-bit floats too.
 //
 //   %c = add %a, %b : tile<..xbf16>   ->   %a32 = convert %a; %b32 = convert %b; %c32 = add %a32, %b32; %c = convert %c32
 //
@@ -28,7 +28,10 @@ public:
   }
 
 private:
-  static bool isNarrow(const Value *value) { return minic::isNarrow(value->type().dtype()); }
+  static bool isNarrow(const Value *value) {
+    DType dtype = value->type().dtype();
+    return minic::isNarrow(dtype) && !isStorageOnly(dtype);
+  }
 
   static bool touchesNarrow(const Operation &op) {
     if (op.is(OpKind::Reduce))

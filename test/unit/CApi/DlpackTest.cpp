@@ -60,8 +60,8 @@ TEST_F(OnCpu, DlpackTypes) {
   struct {
     MinicDType dtype;
     int code, bits;
-  } rows[] = {{MINIC_F64, 2, 64}, {MINIC_F16, 2, 16}, {MINIC_BF16, 4, 16},
-              {MINIC_I64, 0, 64}, {MINIC_I32, 0, 32}, {MINIC_I1, 6, 8}};
+  } rows[] = {{MINIC_F64, 2, 64}, {MINIC_F16, 2, 16}, {MINIC_BF16, 4, 16},   {MINIC_I64, 0, 64},   {MINIC_I32, 0, 32},
+              {MINIC_I1, 6, 8},   {MINIC_U8, 1, 8},   {MINIC_F8E4M3, 10, 8}, {MINIC_F8E5M2, 12, 8}};
   for (auto [dtype, code, bits] : rows) {
     MinicBuffer *scalar;
     ASSERT_FINE(minic_buffer_create(stream, dtype, 0, nullptr, &scalar));

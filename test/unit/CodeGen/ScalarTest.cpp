@@ -68,13 +68,14 @@ std::string allPrimitives() {
 
 std::string allConversions() {
   std::string text = header;
-  const char *types[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i1"};
+  const char *types[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i1", "i8", "u8", "f8e4m3", "f8e5m2"};
   for (const char *from : types)
     for (const char *to : types)
       if (from != std::string_view(to))
         text += kernel(std::string(from) + "_to_" + to, "convert", {from}, to);
-  for (const char *type : {"f64", "f32", "f16", "bf16", "i32", "i1"})
+  for (const char *type : {"f64", "f32", "f16", "bf16", "i32", "i1", "f8e4m3"})
     text += kernel(std::string("select_") + type, "select", {"i1", type, type}, type);
+  text += kernel("bits_f8e5m2", "bitcast", {"f8e5m2"}, "u8") + kernel("float_u8", "bitcast", {"u8"}, "f8e4m3");
   text += kernel("bits_f32", "bitcast", {"f32"}, "i32") + kernel("float_i32", "bitcast", {"i32"}, "f32");
   return text + kernel("bits_f64", "bitcast", {"f64"}, "i64") + kernel("float_i64", "bitcast", {"i64"}, "f64");
 }
@@ -92,7 +93,7 @@ TEST(Scalar, EveryConversionOnEveryTarget) {
   std::string text = allConversions();
   for (std::string_view name : targets) {
     std::string ptx = ptxOf(text, name);
-    EXPECT_EQ(count(ptx, ".entry"), 7u * 6u + 6u + 4u);
+    EXPECT_EQ(count(ptx, ".entry"), 11u * 10u + 7u + 6u);
     EXPECT_TRUE(ptxasPath().empty() || ptxasComplaints(ptx, name).empty()) << ptxasComplaints(ptx, name);
   }
 }
@@ -163,6 +164,51 @@ TEST(Scalar, NarrowFloatsAreRoundedOnce) {
     EXPECT_TRUE(has(ptx, "cvt.rz.f32." + std::string(from == std::string("i32") ? "s32" : "f64"))) << ptx;
     EXPECT_FALSE(has(ptx, "cvt.rn.f32")) << ptx;
   }
+}
+
+/// What the conversion of a number is in PTX, where the optimizer computes it.
+std::string folded(const std::string &number, const std::string &from, const std::string &to) {
+  std::string ptx =
+      ptxOf(header + std::string("kernel @k(%y: buffer<32x") + to +
+            ">) at machine, threads = 32 {\n  %o = constant 0 : index\n  %x = constant " + number + " : tile<32x" + from +
+            ", #v>\n  %c = convert %x : tile<32x" + to + ", #v>\n  store %c, %y, %o, mask = [], vec = 1\n  return\n}\n");
+  size_t store = ptx.find("st.global"), comma = ptx.find(", ", store), end = ptx.find(";", store);
+  std::string stored = ptx.substr(comma + 2, end - comma - 2);
+  if (stored[0] != '%')
+    return stored;
+  size_t move = ptx.find(stored + ", ");
+  return ptx.substr(move + stored.size() + 2, ptx.find(";", move) - move - stored.size() - 2);
+}
+
+TEST(Scalar, Float8IsRoundedOnce) {
+  struct {
+    const char *number, *from;
+    int e4m3, e5m2;
+  } rows[] = {{"448.0", "f32", 0x7e, 0x5f},   {"464.0", "f32", 0x7e, 0x5f},         {"464.1", "f32", 0x7f, 0x5f},
+              {"-480.0", "f32", 0xff, 0xe0},  {"61439.0", "f32", 0x7f, 0x7b},       {"61440.0", "f32", 0x7f, 0x7c},
+              {"-inf", "f32", 0xff, 0xfc},    {"-0.0", "f32", 0x80, 0x80},          {"1.0625", "f32", 0x38, 0x3c},
+              {"1.0626", "f32", 0x39, 0x3c},  {"1.1875", "f16", 0x3a, 0x3d},        {"1.1875", "bf16", 0x3a, 0x3d},
+              {"0x1p-10", "f32", 0x00, 0x14}, {"0x1.00002p-10", "f32", 0x01, 0x14}, {"-0x1.8p-9", "f32", 0x82, 0x9a},
+              {"0x1p-17", "f32", 0x00, 0x00}, {"0x1.8p-16", "f32", 0x00, 0x02},     {"0x1.cp-15", "f16", 0x00, 0x04}};
+  auto code = [](const std::string &text) { return text.empty() ? -1 : std::stoi(text) & 0xff; };
+  for (auto [number, from, e4m3, e5m2] : rows) {
+    EXPECT_EQ(code(folded(number, from, "f8e4m3")), e4m3) << number;
+    EXPECT_EQ(code(folded(number, from, "f8e5m2")), e5m2) << number;
+  }
+  EXPECT_EQ(code(folded("nan", "f32", "f8e4m3")) & 0x7f, 0x7f);
+  EXPECT_EQ(code(folded("nan", "f32", "f8e5m2")) & 0x7f, 0x7e);
+}
+
+TEST(Scalar, Float8IsExactInF32) {
+  // The bits of -1.5, of the least denormals 2^-9 and 2^-16, of the largest, of NaN.
+  struct {
+    const char *number, *from;
+    uint32_t bits;
+  } rows[] = {{"-1.5", "f8e4m3", 0xbfc00000},    {"0x1p-9", "f8e4m3", 0x3b000000},  {"448.0", "f8e4m3", 0x43e00000},
+              {"-0.0", "f8e4m3", 0x80000000},    {"nan", "f8e4m3", 0x7fc00000},     {"-1.5", "f8e5m2", 0xbfc00000},
+              {"0x1p-16", "f8e5m2", 0x37800000}, {"57344.0", "f8e5m2", 0x47600000}, {"-inf", "f8e5m2", 0xff800000}};
+  for (auto [number, from, bits] : rows)
+    EXPECT_EQ(uint32_t(std::stoll(folded(number, from, "f32"))), bits) << from << " " << number;
 }
 
 TEST(Scalar, RoundingToIntegersIsOneInstruction) {

@@ -303,6 +303,24 @@ TEST(ScalarEval, ConversionsToFloatRoundOnce) {
   EXPECT_EQ(convert(0x1p100, DType::BF16, DType::F16), inf);
 }
 
+// 240 and 256 are neighbours in f8e4m3, 8 and 10 in f8e5m2.
+TEST(ScalarEval, ConversionsToFloat8RoundOnce) {
+  EXPECT_EQ(convert(248, DType::I32, DType::F8E4M3), 256.0);
+  EXPECT_EQ(convert(232, DType::I64, DType::F8E4M3), 224.0);
+  EXPECT_EQ(convert(248 - 0x1p-40, DType::F64, DType::F8E4M3), 240.0); // Through f32 it would be 248, and 256.
+  EXPECT_EQ(convert(9 + 0x1p-12, DType::F32, DType::F8E5M2), 10.0);    // Through f16 it would be 9, and 8.
+  Scalar aboveTie = integer((int64_t(9) << 10) + 1), large = integer(std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(convertScalar(aboveTie, DType::I64, DType::F8E5M2).toDouble(DType::F8E5M2), 10240.0);
+  EXPECT_EQ(convertScalar(large, DType::I64, DType::F8E5M2).bits, 0xfcu);
+  EXPECT_EQ(convertScalar(large, DType::I64, DType::F8E4M3).bits, 0xffu);
+  EXPECT_EQ(convert(true, DType::I1, DType::F8E4M3), 1.0);
+  EXPECT_EQ(convert(-448, DType::F8E4M3, DType::I8), -128.0);
+  EXPECT_TRUE(std::isnan(convert(57344, DType::F8E5M2, DType::F8E4M3)));
+  EXPECT_EQ(convertInt(NAN, DType::F8E4M3, DType::I32), 0);
+  EXPECT_EQ(Scalar::of(-1.5, DType::F8E4M3).bits, 0xbcu);
+  EXPECT_EQ(evalScalar(OpKind::Bitcast, {}, {{Scalar{0xbc}}}, DType::F8E4M3, DType::U8).bits, 0xbcu);
+}
+
 TEST(ScalarEval, IntegerConversionsWrap) {
   EXPECT_EQ(int64_t(convertScalar(integer(-5), DType::I32, DType::Index).bits), -5);
   EXPECT_EQ(int64_t(convertScalar(integer((int64_t(1) << 32) + 7), DType::Index, DType::I32).bits), 7);

@@ -150,6 +150,57 @@ TEST_F(Cuda, HostBytesMayChangeAtOnce) {
   device->release(*to, order);
 }
 
+TEST_F(Cuda, BuffersMayGoAtOnce) {
+  constexpr int64_t count = 1 << 20;
+  auto executable = Executable::load(std::make_shared<Artifact>(doubling(doubleKernel("twice"))), device);
+  auto stream = Stream::create(device);
+  ASSERT_TRUE(executable && stream);
+  HostTensor host(DType::F32, {count});
+  for (int round = 0; round < 100; ++round) {
+    std::fill_n(host.as<float>(), count, float(round));
+    auto y = Buffer::allocate(*stream, DType::F32, {count});
+    ASSERT_TRUE(y);
+    {
+      auto x = Buffer::upload(*stream, host);
+      ASSERT_TRUE(x);
+      const TensorView in[] = {x->view()}, out[] = {y->view()};
+      ASSERT_TRUE((*executable)->run(**stream, in, out));
+    }
+    // What takes the memory next comes after the launch.
+    auto next = Buffer::allocate(*stream, DType::F32, {count});
+    ASSERT_TRUE(next && device->poison(next->memory(), next->bytes(), (*stream)->handle()));
+    auto back = y->download();
+    ASSERT_TRUE(back);
+    ASSERT_TRUE(std::all_of(back->as<float>(), back->as<float>() + count, [&](float v) { return v == 2.0f * float(round); }))
+        << round;
+  }
+}
+
+TEST_F(Cuda, RunsThatDoNotFitGiveBackWhatTheyTook) {
+  const Artifact small = doubling(doubleKernel("twice"));
+  constexpr int64_t size = 1 << 20;
+  ASSERT_TRUE(run(small, size)); // Loads the kernel; memory stays in the pool.
+  auto before = device->freeBytes();
+  ASSERT_TRUE(before);
+  Artifact large = small;
+  large.plan.buffers.push_back({{"t", DType::F32, {n * DimExpr(int64_t(1) << 30)}}}); // 4 PiB.
+  large.plan.steps.insert(large.plan.steps.begin() + 1, {.kind = PlanStep::Kind::Alloc, .result = 2});
+  PlanStep second = large.plan.steps.back();
+  second.operands = {1, 2};
+  large.plan.steps.push_back(second);
+  for (int round = 0; round < 3; ++round) {
+    auto results = run(large, size);
+    ASSERT_FALSE(results);
+    EXPECT_EQ(results.errors().front().code, ErrorCode::OutOfMemory) << results.errors().front().message;
+  }
+  auto after = device->freeBytes();
+  ASSERT_TRUE(after);
+  EXPECT_GE(*after, *before - (int64_t(64) << 20));
+  auto results = run(small, 10);
+  ASSERT_TRUE(results) << results.errors().front().message;
+  EXPECT_EQ(results->front().get(9), 18);
+}
+
 TEST_F(Cuda, OutOfMemoryIsAnErrorAndNothingElse) {
   auto memory = device->allocate(int64_t(10) << 40, nullptr);
   ASSERT_FALSE(memory);
@@ -253,6 +304,32 @@ TEST_F(Cuda, ForeignContextsStayCurrent) {
   auto results = runPlan(doubling(doubleKernel("twice")), **adopted, inputs);
   ASSERT_TRUE(results) << results.errors().front().message;
   EXPECT_EQ(results->front().get(9), 18);
+}
+
+// Nothing is compiled or loaded on the second thread, so that alone makes the device's context current there.
+TEST_F(Cuda, CachedKernelsRunInAnyContext) {
+  auto api = cuda::DriverApi::open();
+  ASSERT_TRUE(api);
+  const Artifact artifact = doubling(doubleKernel("twice"));
+  ASSERT_TRUE(run(artifact, 10));
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  auto create = reinterpret_cast<cuda::CuResult (*)(cuda::CuContext *, unsigned, cuda::CuDevice)>(dlsym(driver, "cuCtxCreate_v2"));
+  auto destroy = reinterpret_cast<cuda::CuResult (*)(cuda::CuContext)>(dlsym(driver, "cuCtxDestroy_v2"));
+  for (bool inForeign : {false, true})
+    std::thread([&] {
+      cuda::CuContext foreign = nullptr, current = nullptr;
+      if (inForeign) {
+        ASSERT_EQ(create(&foreign, 0, 0), cuda::success);
+      }
+      auto results = run(artifact, 10);
+      ASSERT_TRUE(results) << results.errors().front().message;
+      EXPECT_EQ(results->front().get(9), 18);
+      ASSERT_EQ(api->cuCtxGetCurrent(&current), cuda::success);
+      EXPECT_EQ(current, foreign);
+      if (inForeign) {
+        EXPECT_EQ(destroy(foreign), cuda::success);
+      }
+    }).join();
 }
 
 /// Runs `body` in a new process that opens the device itself, and gives its exit code.

@@ -81,6 +81,68 @@ TEST(DType, TiesGoToEven) {
   checkMidpoints(7, 0x7f80, doubleToBfloat);
 }
 
+/// The value of an 8-bit float by the definition of the format.
+double valueOfFloat8(uint8_t code, DType t) {
+  int mantissaBits = t == DType::F8E4M3 ? 3 : 2, bias = t == DType::F8E4M3 ? 7 : 15;
+  int exponent = (code & 0x7f) >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
+  double sign = code & 0x80 ? -1 : 1;
+  if (t == DType::F8E4M3 ? (code & 0x7f) == 0x7f : (code & 0x7f) > 0x7c)
+    return std::numeric_limits<double>::quiet_NaN();
+  if (t == DType::F8E5M2 && (code & 0x7f) == 0x7c)
+    return sign * std::numeric_limits<double>::infinity();
+  if (exponent == 0)
+    return sign * std::ldexp(mantissa, 1 - bias - mantissaBits);
+  return sign * std::ldexp(mantissa + (1 << mantissaBits), exponent - bias - mantissaBits);
+}
+
+/// A number of e4m3 holds three bits below its leading one, of e5m2 two; the last of each is 448 and 57344.
+TEST(DType, EveryFloat8AndEveryMidpoint) {
+  for (DType t : {DType::F8E4M3, DType::F8E5M2}) {
+    int last = t == DType::F8E4M3 ? 0x7e : 0x7b;
+    EXPECT_EQ(valueOfFloat8(uint8_t(last), t), t == DType::F8E4M3 ? 448 : 57344);
+    for (int code = 0; code < 256; ++code) {
+      double value = valueOfFloat8(uint8_t(code), t);
+      float widened = narrowToFloat(uint16_t(code), t);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(widened)) << code;
+        EXPECT_TRUE(std::isnan(valueOfFloat8(uint8_t(doubleToNarrow(widened, t)), t))) << code;
+        continue;
+      }
+      EXPECT_EQ(widened, value) << code;
+      EXPECT_EQ(std::signbit(widened), code >= 0x80) << code;
+      EXPECT_EQ(doubleToNarrow(value, t), code);
+    }
+    for (int i = 0; i < last; ++i) {
+      double middle = (valueOfFloat8(uint8_t(i), t) + valueOfFloat8(uint8_t(i + 1), t)) / 2;
+      EXPECT_EQ(doubleToNarrow(middle, t), i + (i & 1)) << i;
+      EXPECT_EQ(doubleToNarrow(-middle, t), (i + (i & 1)) | 0x80) << i;
+      EXPECT_EQ(doubleToNarrow(std::nextafter(middle, 0), t), i);
+      EXPECT_EQ(doubleToNarrow(std::nextafter(middle, HUGE_VAL), t), i + 1);
+    }
+  }
+}
+
+TEST(DType, Float8Overflow) {
+  // Half-way to the number that would come next: 464 goes to the even 448, what is above is NaN.
+  EXPECT_EQ(doubleToNarrow(464, DType::F8E4M3), 0x7e);
+  EXPECT_EQ(doubleToNarrow(std::nextafter(464, HUGE_VAL), DType::F8E4M3), 0x7f);
+  EXPECT_EQ(doubleToNarrow(-465, DType::F8E4M3), 0xff);
+  EXPECT_EQ(doubleToNarrow(1e300, DType::F8E4M3), 0x7f);
+  EXPECT_EQ(doubleToNarrow(-HUGE_VAL, DType::F8E4M3), 0xff);
+  // 61440 goes to the even one, which is infinity.
+  EXPECT_EQ(doubleToNarrow(std::nextafter(61440, 0), DType::F8E5M2), 0x7b);
+  EXPECT_EQ(doubleToNarrow(61440, DType::F8E5M2), 0x7c);
+  EXPECT_EQ(doubleToNarrow(-1e300, DType::F8E5M2), 0xfc);
+  EXPECT_EQ(doubleToNarrow(-HUGE_VAL, DType::F8E5M2), 0xfc);
+  // The least number of either is 2^-9 and 2^-16; half of it goes to zero.
+  EXPECT_EQ(doubleToNarrow(0x1p-10, DType::F8E4M3), 0);
+  EXPECT_EQ(doubleToNarrow(0x1.8p-9, DType::F8E4M3), 2);
+  EXPECT_EQ(doubleToNarrow(-0x1p-17, DType::F8E5M2), 0x80);
+  EXPECT_EQ(doubleToNarrow(0x1.0000000000001p-17, DType::F8E5M2), 1);
+  EXPECT_TRUE(fitsDType(464, DType::F8E4M3) && !fitsDType(465, DType::F8E4M3) && !fitsDType(HUGE_VAL, DType::F8E4M3));
+  EXPECT_TRUE(fitsDType(HUGE_VAL, DType::F8E5M2) && fitsDType(NAN, DType::F8E4M3) && !fitsDType(61440, DType::F8E5M2));
+}
+
 TEST(DType, BfloatOfSpecialFloats) {
   auto isNaN = [](uint16_t bits) { return std::isnan(valueOf(bits, 7)); };
   EXPECT_TRUE(isNaN(floatToBfloat(fromBits(0x7f800001)))); // Cutting bits off gives infinity.

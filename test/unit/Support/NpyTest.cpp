@@ -67,6 +67,22 @@ TEST_F(Npy, RoundTrip) {
     }
 }
 
+TEST_F(Npy, RefusesFloat8) {
+  for (DType t : {DType::F8E4M3, DType::F8E5M2}) {
+    std::string type(dtypeName(t));
+    auto written = writeNpy(path, HostTensor(t, {2}));
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.errors().front().message,
+              "'" + path.string() + "' cannot hold " + type + ": .npy has no type for 8-bit floats");
+    EXPECT_EQ(written.errors().front().fix, "convert it to f16 in the graph, which is exact");
+    ASSERT_TRUE(writeNpy(path, HostTensor(DType::U8, {2})));
+    auto back = read(t);
+    ASSERT_FALSE(back);
+    EXPECT_EQ(back.errors().front().message, written.errors().front().message);
+    EXPECT_EQ(back.errors().front().fix, "give a .safetensors file, which has");
+  }
+}
+
 TEST_F(Npy, KeepsEveryBit) {
   HostTensor tensor(DType::F32, {3});
   uint32_t bits[3] = {0x7f800001, 0x80000000, 0xffc12345}; // A signalling NaN, -0, a NaN with a payload.

@@ -48,20 +48,21 @@ protected:
 };
 
 TEST_F(Safetensors, ReadsEveryType) {
-  // 1.5 is 0x3ff8... in f64, 0x3fc00000 in f32, 0x3e00 in f16, 0x3fc0 in bf16; -2 in two's complement.
+  // 1.5 is 0x3ff8... in f64, 0x3fc00000 in f32, 0x3e00 in f16, 0x3fc0 in bf16, 0x3c in e4m3, 0x3e in e5m2; -2 in two's complement.
   std::string data = std::string("\0\0\0\0\0\0\xf8\x3f", 8) + std::string("\xfe\xff\xff\xff\xff\xff\xff\xff", 8) +
                      std::string("\0\0\xc0\x3f", 4) + "\xfe\xff\xff\xff" + std::string("\0\x3e", 2) + "\xc0\x3f" +
-                     std::string("\0\1\2", 3);
+                     std::string("\0\1\2", 3) + "\x3c\x3e";
   put(R"({"__metadata__":{"format":"pt"},"d":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},)"
       R"("l":{"dtype":"I64","shape":[],"data_offsets":[8,16]},"f":{"dtype":"F32","shape":[1,1],"data_offsets":[16,20]},)"
       R"("i":{"dtype":"I32","shape":[1],"data_offsets":[20,24]},"h":{"dtype":"F16","shape":[1],"data_offsets":[24,26]},)"
       R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[26,28]},"t":{"dtype":"BOOL","shape":[3],"data_offsets":[28,31]},)"
-      R"("none":{"dtype":"F32","shape":[0,5],"data_offsets":[31,31]}}   )",
+      R"("e":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[31,32]},"g":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[32,33]},)"
+      R"("none":{"dtype":"F32","shape":[0,5],"data_offsets":[33,33]}}   )",
       data);
   auto tensors = readSafetensors(path);
   ASSERT_TRUE(tensors) << tensors.errors().front().message;
-  ASSERT_EQ(tensors->size(), 8u); // The metadata is no tensor.
-  for (const char *name : {"d", "f", "h", "b"})
+  ASSERT_EQ(tensors->size(), 10u); // The metadata is no tensor.
+  for (const char *name : {"d", "f", "h", "b", "e", "g"})
     EXPECT_EQ(tensors->at(name).get(0), 1.5) << name;
   for (const char *name : {"l", "i"})
     EXPECT_EQ(tensors->at(name).get(0), -2) << name;
@@ -75,14 +76,15 @@ TEST_F(Safetensors, ReadsEveryType) {
 }
 
 TEST_F(Safetensors, ReadsWhatIsWanted) {
-  put(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},)"
+  put(R"({"a":{"dtype":"F8_E8M0","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},)"
       R"("c":{"dtype":"I32","shape":[1],"data_offsets":[6,10]}})",
       std::string("ab\0\0\xc0\x3f\7\0\0\0", 10));
   auto some = readSafetensors(path, std::set<std::string>{"b", "x"});
   ASSERT_TRUE(some) << some.errors().front().message;
   ASSERT_EQ(some->size(), 1u);
   EXPECT_EQ(some->at("b").get(0), 1.5);
-  EXPECT_EQ(message(), "has a tensor 'a' of type 'F8_E4M3', expected one of F64, F32, F16, BF16, I64, I32, BOOL");
+  EXPECT_EQ(message(), "has a tensor 'a' of type 'F8_E8M0', expected one of F64, F32, F16, BF16, F8_E4M3, "
+                       "F8_E5M2, I64, I32, I8, U8, BOOL");
 }
 
 TEST_F(Safetensors, SaysWhatIsWrong) {

@@ -85,6 +85,19 @@ TEST(TensorText, EveryNarrowFloatReadsBack) {
     }
 }
 
+TEST(TensorText, EveryFloat8ReadsBack) {
+  for (DType t : {DType::F8E4M3, DType::F8E5M2})
+    for (unsigned i = 0; i < 0x100; ++i) {
+      HostTensor tensor(t, {});
+      tensor.as<uint8_t>()[0] = uint8_t(i);
+      auto back = parseTensorText(tensorText(tensor), t);
+      ASSERT_TRUE(back) << i;
+      ASSERT_TRUE(back->as<uint8_t>()[0] == i || (std::isnan(tensor.get(0)) && std::isnan(back->get(0)))) << i;
+    }
+  EXPECT_FALSE(parseTensorText("[inf]", DType::F8E4M3)); // It has none.
+  EXPECT_TRUE(parseTensorText("[-inf]", DType::F8E5M2));
+}
+
 TEST(TensorText, RandomFloatsReadBack) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 5000; ++i) {
@@ -128,6 +141,7 @@ TEST(FloatText, ShortestAndNeverAnInteger) {
   EXPECT_EQ(floatText(123456789, DType::F64), "123456789.0");
   EXPECT_EQ(floatText(NAN, DType::F32), "nan");
   EXPECT_EQ(floatText(-INFINITY, DType::F16), "-inf");
+  EXPECT_EQ(floatText(448, DType::F8E4M3), "448.0"); // And not 450, which is no other number.
 }
 
 } // namespace

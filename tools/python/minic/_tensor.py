@@ -47,7 +47,8 @@ class Tensor:
     def from_numpy(
         cls, array: Any, device: Union[str, Device] = "auto", *, dtype: Optional[str] = None, stream: Any = None
     ) -> "Tensor":
-        """A copy. `dtype` says what the elements are where NumPy has no such type: "bf16" for bits in uint16."""
+        """A copy. `dtype` says what the elements are where NumPy has no such type: "bf16" for bits in uint16, "f8e4m3" and
+        "f8e5m2" for bits in uint8."""
         import numpy
 
         array = numpy.asarray(array)

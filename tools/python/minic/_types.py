@@ -29,7 +29,11 @@ _ALL = [
     DType("i1", 7, 1, "bool", "bool", (6, 8)),
     DType("i8", 9, 1, "int8", "int8", (0, 8)),
     DType("u8", 10, 1, "uint8", "uint8", (1, 8)),
+    DType("f8e4m3", 11, 1, "float8_e4m3fn", "float8_e4m3fn", (10, 8)),
+    DType("f8e5m2", 12, 1, "float8_e5m2", "float8_e5m2", (12, 8)),
 ]
+_BITS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
+"""What holds the bits of types that NumPy has only with ml_dtypes."""
 by_name = {dtype.name: dtype for dtype in _ALL}
 by_number = {dtype.number: dtype for dtype in _ALL}
 by_numpy = {dtype.numpy: dtype for dtype in _ALL}
@@ -51,20 +55,20 @@ class TensorSpec(NamedTuple):
 
 
 def numpy_dtype(dtype: DType) -> Any:
-    """NumPy's type; for bf16 that of ml_dtypes if it is installed, else the bits as uint16."""
+    """NumPy's type; for those that it has not, that of ml_dtypes if it is installed, else the bits as unsigned integers."""
     numpy = importlib.import_module("numpy")
-    if dtype.name != "bf16":
+    if dtype.name not in _BITS:
         return numpy.dtype(dtype.numpy)
     try:
-        return numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        return numpy.dtype(getattr(importlib.import_module("ml_dtypes"), dtype.numpy))
     except ImportError:
-        return numpy.dtype("uint16")
+        return numpy.dtype(_BITS[dtype.name])
 
 
 def from_numpy_dtype(given: Any, expected: str = "") -> DType:
-    """The type of a NumPy array's elements; uint16 is bf16 where that is expected."""
-    if expected == "bf16" and given.name == "uint16":
-        return by_name["bf16"]
+    """The type of a NumPy array's elements; unsigned integers are the bits of a type that NumPy has not, where that is expected."""
+    if _BITS.get(expected) == given.name:
+        return by_name[expected]
     try:
         return by_numpy[given.name]
     except KeyError:
