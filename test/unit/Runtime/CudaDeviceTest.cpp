@@ -183,11 +183,11 @@ TEST_F(Cuda, RunsThatDoNotFitGiveBackWhatTheyTook) {
   auto before = device->freeBytes();
   ASSERT_TRUE(before);
   Artifact large = small;
-  large.plan.buffers.push_back({{"t", DType::F32, {n * DimExpr(int64_t(1) << 30)}}}); // 4 PiB.
-  large.plan.steps.insert(large.plan.steps.begin() + 1, {.kind = PlanStep::Kind::Alloc, .result = 2});
-  PlanStep second = large.plan.steps.back();
+  large.plans[0].buffers.push_back({{"t", DType::F32, {n * DimExpr(int64_t(1) << 30)}}}); // 4 PiB.
+  large.plans[0].steps.insert(large.plans[0].steps.begin() + 1, {.kind = PlanStep::Kind::Alloc, .result = 2});
+  PlanStep second = large.plans[0].steps.back();
   second.operands = {1, 2};
-  large.plan.steps.push_back(second);
+  large.plans[0].steps.push_back(second);
   for (int round = 0; round < 3; ++round) {
     auto results = run(large, size);
     ASSERT_FALSE(results);
