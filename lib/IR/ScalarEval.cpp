@@ -81,7 +81,7 @@ template <typename T> T unsignedRem(T a, T b) { return T(Unsigned<T>(a) % Unsign
 
 //===- Loops -===//
 
-/// Applies a primitive to `count` lanes. `in` always has three entries; those past the operands are never looked at.
+/// Applies a primitive to `count` lanes. `in` always has three entries; those past the operands repeat the first.
 using Loop = void (*)(const std::byte *const *in, std::byte *out, int64_t count);
 
 constexpr size_t maxOperands = 3;
@@ -360,8 +360,9 @@ MathProgram compileBody(const Function &body) {
     DType from = op.operand(op.is(OpKind::Select) ? 1 : 0)->type().dtype();
     MathProgram::Step step{findLoop(op.kind(), op.wordAttr("predicate"), from, op.result()->type().dtype()), {}};
     assert(step.loop && "a primitive without a host form");
-    for (unsigned i = 0; i < op.numOperands(); ++i)
-      step.in[i] = slots.at(op.operand(i));
+    // Places past the operands repeat the first: a loop may load from them, and other slots hold narrower lanes.
+    for (unsigned i = 0; i < maxOperands; ++i)
+      step.in[i] = slots.at(op.operand(i < op.numOperands() ? i : 0));
     slots[op.result()] = firstStep + program.steps.size();
     program.steps.push_back(step);
   }
