@@ -1,4 +1,4 @@
-"""The cases at their full sizes, and how the time of compiling grows: long.py MINIC. Takes about a quarter of an hour.
+"""The cases at their full sizes, and how the time of compiling grows: long.py MINIC. Takes a few minutes.
 
 Prints a table of CPU seconds of `minic compile --emit=ptx` for 10 to 10,000 ops of each shape, and fails if ten times the ops of the
 last step take more than 12 times as long.
@@ -17,13 +17,13 @@ SHAPES = ("chain", "tree", "diamonds", "outputs", "inputs", "live", "views", "sh
 SIZES = (10, 100, 1000, 10000)
 
 
-def compile_seconds(minic, text, repeat):
+def compile_seconds(minic, text):
     """CPU time of one process, the least of several: the machine may be busy."""
     with tempfile.NamedTemporaryFile("w", suffix=".ir") as file:
         file.write(text)
         file.flush()
         best = None
-        for _ in range(repeat):
+        for _ in range(3):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run([minic, "compile", file.name, "--emit=ptx", "-o", os.devnull], check=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -36,7 +36,7 @@ def measure(minic):
     worst = 0
     print(f"{'ops':>10} " + " ".join(f"{n:>9}" for n in SIZES) + "     ratio")
     for shape in SHAPES:
-        times = [compile_seconds(minic, graphs.SHAPES[shape](n).text, 3 if n <= 1000 else 1) for n in SIZES]
+        times = [compile_seconds(minic, graphs.SHAPES[shape](n).text) for n in SIZES]
         ratio = times[-1] / times[-2]
         worst = max(worst, ratio)
         print(f"{shape:>10} " + " ".join(f"{t:>9.3f}" for t in times) + f" {ratio:>9.2f}", flush=True)
