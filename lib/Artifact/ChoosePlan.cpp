@@ -63,9 +63,7 @@ std::vector<std::vector<int64_t>> stridesFor(const Plan &plan, std::span<const T
   return strides;
 }
 
-bool sameStrides(const std::vector<int64_t> &strides, const TensorSpec &spec, const TensorView &view) {
-  if (!spec.strided)
-    return isDense(view);
+bool sameStrides(const std::vector<int64_t> &strides, const TensorView &view) {
   return view.strides.empty() ? rowMajorStrides(view.shape) == strides : std::ranges::equal(view.strides, strides);
 }
 
@@ -104,22 +102,25 @@ Expected<PlanChoice> choosePlan(const Artifact &artifact, std::span<const Tensor
   return Diagnostic{.code = ErrorCode::BadStructure, .message = "an artifact without plans"};
 }
 
-bool PreparedPlan::fits(std::span<const TensorView> inputs, std::span<const TensorView> results) const {
+bool PreparedPlan::fits(std::span<const TensorView> inputs, std::span<const size_t> positions,
+                        std::span<const TensorView> results) const {
   const Plan &plan = this->plan();
   bool takesStrided = false, isStrided = false;
   auto same = [&](const TensorSpec &spec, const TensorView &view, const std::vector<int64_t> &shape, size_t argument) {
+    bool dense = isDense(view);
     takesStrided |= spec.strided;
-    isStrided |= !isDense(view);
-    return view.dtype == spec.dtype && std::ranges::equal(view.shape, shape) && sameStrides(chosen.strides[argument], spec, view);
+    isStrided |= !dense;
+    return view.dtype == spec.dtype && std::ranges::equal(view.shape, shape) &&
+           (spec.strided ? sameStrides(chosen.strides[argument], view) : dense);
   };
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!same(plan.inputs[i], inputs[i], inputShapes[i], i))
+    if (size_t at = positions[i]; !same(plan.inputs[at], inputs[i], inputShapes[at], at))
       return false;
   for (size_t i = 0; i < results.size(); ++i)
-    if (!same(plan.results[i], results[i], resultShapes[i], inputs.size() + i))
+    if (!same(plan.results[i], results[i], resultShapes[i], plan.inputs.size() + i))
       return false;
   for (size_t i = results.size(); i < plan.results.size(); ++i)
-    if (plan.results[i].strided && !isRowMajor(resultShapes[i], chosen.strides[inputs.size() + i]))
+    if (plan.results[i].strided && !isRowMajor(resultShapes[i], chosen.strides[plan.inputs.size() + i]))
       return false;
   // Where nothing has strides, a plan before this one runs.
   return !takesStrided || isStrided;

@@ -15,7 +15,7 @@ StridedMemory memoryOf(const TensorView &view, std::span<const int64_t> strides)
 
 /// A tensor's bytes from the lowest to the highest.
 struct Extent {
-  DeviceMemory begin = 0, end = 0;
+  DeviceMemory begin, end; // Without values at first: arrays of them are for one call.
   bool isEmpty() const { return begin == end; }
 };
 

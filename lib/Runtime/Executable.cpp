@@ -119,15 +119,15 @@ Expected<std::shared_ptr<const PreparedPlan>> Executable::prepare(std::span<cons
                                                                   std::span<const TensorView> results) const {
   if (inputs.size() != impl->inputs.size())
     return impl->checkCount(inputs, std::vector<TensorView>(this->results().size()));
-  ScratchArray<TensorView, 16> all(impl->weights.size());
-  impl->gather(inputs, all.span());
   if (results.empty() || results.size() == this->results().size()) {
     std::shared_lock lock(impl->mutex);
-    if (!impl->plans.empty() && impl->plans.front()->fits(all.span(), results))
+    if (!impl->plans.empty() && impl->plans.front()->fits(inputs, impl->positions, results))
       return impl->plans.front();
   }
   // Other shapes or strides than last time.
-  auto choice = choosePlan(*impl->artifact, all.span(), results);
+  std::vector<TensorView> all(impl->weights.size());
+  impl->gather(inputs, all);
+  auto choice = choosePlan(*impl->artifact, all, results);
   if (!choice)
     return choice.takeErrors();
   std::unique_lock lock(impl->mutex);

@@ -66,7 +66,7 @@ def elementwise(node, operands, result, elements):
         return convert(operands[0], result)
     if node.op not in scalars.MONOTONE or not result.is_float:
         return unknown(np.broadcast_shapes(*(o.low.shape for o in operands)))
-    function, units = scalars.NEAR.get(node.op) or (scalars.EXACT[node.op], 0)
+    function, units = scalars.NEAR.get(node.op) or (scalars.EXACT[node.op], int(node.op in scalars.TWICE_ROUNDED))
     low, high = corners(function, operands)
     if node.op == "div":
         straddles = _divides(operands[1].low, operands[1].high)

@@ -3,7 +3,7 @@
 
     PYTHONPATH=... python3 test/gpu/check_f32.py [FUNCTION]...
 
-Prints the largest distance to the true value in units in the last place, and where it is. Fails where it is above the table's. `div` goes over
+Prints the largest distance to the true value in units in the last place, and where it is. Fails where it is above what was found before. `div` goes over
 2^28 pairs of random bits. f64 is off by a few of its own units, 2^-29 of those counted here.
 """
 import math
@@ -14,8 +14,8 @@ import torch
 import minic
 
 CHUNK = 1 << 26
-LIMITS = {"exp": 0.90, "exp2": 0.85, "expm1": 0.86, "log": 0.96, "log2": 0.90, "log1p": 0.96, "tanh": 0.78, "sigmoid": 0.77, "silu": 0.81,
-          "erf": 0.96, "gelu": 2.95, "gelu_tanh": 0.78, "sin": 0.84, "cos": 0.83, "sqrt": 0.5, "rsqrt": 1.47, "div": 0.5}
+LIMITS = {"exp": 0.9, "exp2": 0.87, "expm1": 0.87, "log": 0.95, "log2": 0.91, "log1p": 0.98, "tanh": 0.79, "sigmoid": 0.77, "silu": 0.81,
+          "erf": 1.0, "gelu": 3.12, "gelu_tanh": 0.81, "sin": 0.83, "cos": 0.84, "sqrt": 0.5, "rsqrt": 1.5, "div": 0.5}
 
 
 def normal_tail(x):

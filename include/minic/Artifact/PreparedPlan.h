@@ -69,8 +69,9 @@ public:
 
   const PlanChoice &choice() const { return chosen; }
   const Plan &plan() const { return artifact.plans[chosen.plan]; }
-  /// Whether these tensors make the same choice.
-  bool fits(std::span<const TensorView> inputs, std::span<const TensorView> results) const;
+  /// Whether these tensors make the same choice. `positions`: which inputs of the plan they are; the others are row-major and of
+  /// the right shapes.
+  bool fits(std::span<const TensorView> inputs, std::span<const size_t> positions, std::span<const TensorView> results) const;
   const std::vector<int64_t> &inputShape(size_t i) const { return inputShapes[i]; }
   const std::vector<int64_t> &resultShape(size_t i) const { return resultShapes[i]; }
   int64_t launches() const;

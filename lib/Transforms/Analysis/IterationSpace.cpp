@@ -221,12 +221,18 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     if (anyRepeats())
       classes = before;
   };
-  // A broadcast's axis of size 1 has a loop of its own, whatever the other reader does with it.
-  auto withoutStretched = [&](const Operation &op, AxisList axes) {
-    if (op.info().axes == AxisRule::Broadcast)
-      for (int &axis : axes)
+  // An axis of size 1 that a broadcast stretches, here or behind a transpose, has a loop of its own, whatever the other reader does
+  // with it.
+  AxisList stretched;
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Broadcast)
+      for (int axis : space.useAxes[{op, 0}])
         if (classes.isUnit(axis))
-          axis = noAxis;
+          stretched.push_back(axis);
+  auto withoutStretched = [&](AxisList axes) {
+    for (int &axis : axes)
+      if (std::ranges::any_of(stretched, [&](int other) { return classes.find(axis) == classes.find(other); }))
+        axis = noAxis;
     return axes;
   };
   std::map<const Value *, AxisList> firstUse; // Looked up only.
@@ -234,7 +240,7 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     for (unsigned i = 0; i < op->numOperands(); ++i) {
       if (space.resultAxes.count(op->operand(i)) || readsFromMemory(*op, i))
         continue;
-      AxisList axes = withoutStretched(*op, space.useAxes[{op, i}]);
+      AxisList axes = withoutStretched(space.useAxes[{op, i}]);
       auto [it, isFirst] = firstUse.emplace(op->operand(i), axes);
       if (!isFirst)
         tryJoin(it->second, axes);

@@ -429,7 +429,10 @@ private:
         // is.
         if (op->info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
           value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
-        value = builder.convert(value, result->type().dtype());
+        if (value->type().dtype() != result->type().dtype()) {
+          value = builder.convert(value, result->type().dtype());
+          value->definition()->setAttr("rounding", Attribute::word("optional"));
+        }
         value->setName(result->name());
         outer[result] = value;
       }

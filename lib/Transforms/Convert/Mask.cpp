@@ -185,14 +185,34 @@ private:
     op.setOperand(i, builder.select(valid, value, builder.constant(value->type(), identity)));
   }
 
+  /// An in_bounds along `axis` behind `value`.
+  static const Operation *inBoundsBehind(Value *value, int64_t axis) {
+    std::vector<Value *> stack{value};
+    std::unordered_set<Value *> seen;
+    while (!stack.empty()) {
+      Value *next = stack.back();
+      stack.pop_back();
+      Operation *op = next->definition();
+      if (!op || !seen.insert(next).second)
+        continue;
+      if (op->is(OpKind::InBounds) && op->intAttr("axis") == axis)
+        return op;
+      if (!op->is(OpKind::Load))
+        stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+    }
+    return nullptr;
+  }
+
   /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this
-  /// place.
+  /// place, else from a select of narrow identities, which are none of what is computed in.
   std::pair<Value *, DimExpr> boundsAlong(Operation &op, Value *value, int64_t axis) {
     const Operation *access = maskedLoadBehind(value, axis);
     for (unsigned i = 0; !access && i < op.numOperands(); ++i)
       access = maskedLoadBehind(op.operand(i), axis);
-    if (!access)
-      return {nullptr, 0};
+    if (!access) {
+      const Operation *valid = inBoundsBehind(value, axis);
+      return valid ? std::pair(valid->operand(0), *valid->attr("size")->asDim()) : std::pair<Value *, DimExpr>(nullptr, 0);
+    }
     std::vector<int64_t> dims = accessDims(*access);
     for (size_t a = 0; a < dims.size(); ++a)
       if (dims[a] == axis)

@@ -3,8 +3,9 @@
 //   %c = add %a, %b : tile<..xbf16>   ->   %a32 = convert %a; %b32 = convert %b; %c32 = add %a32, %b32; %c = convert %c32
 //
 // In exact numerics every result is rounded to its type before it is used. Otherwise a value that was never rounded by an explicit
-// `convert` is used as the f32 it is; only stores and dots see it rounded. sqrt, div, add, sub, mul through f32 round as if
-// computed directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2). Integers always wrap at once.
+// `convert` is used as the f32 it is, also through broadcasts; only stores and dots see it rounded. sqrt, div, add, sub, mul
+// through f32 round as if computed directly (Figueroa, "When is double rounding innocuous?", 1995: 24 >= 2 * 11 + 2). Integers
+// always wrap at once.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Passes.h"
 
@@ -22,8 +23,12 @@ public:
       for (unsigned r = 0; r < op.numRegions(); ++r)
         if (!op.is(OpKind::Reduce))
           run(op.region(r));
-      if (touchesNarrow(op))
+      if (op.is(OpKind::Convert) && op.attr("rounding")) {
+        unrounded[op.result()] = op.operand(0);
+        op.removeAttr("rounding");
+      } else if (touchesNarrow(op)) {
         rewrite(op);
+      }
     }
   }
 
@@ -48,13 +53,27 @@ private:
   Value *wide(Value *value, Operation &user) {
     if (!isNarrow(value))
       return value;
-    auto it = unrounded.find(value);
     DType dtype = value->type().dtype();
-    if (it != unrounded.end() && !exact && isFloat(dtype))
-      return it->second;
+    if (!exact && isFloat(dtype))
+      if (Value *form = unroundedForm(value))
+        return form;
     Builder builder(&user);
     builder.setLoc(user.loc());
     return builder.convert(value, computeDType(dtype));
+  }
+
+  /// What the value was before it was rounded; null if nobody knows.
+  Value *unroundedForm(Value *value) {
+    if (auto it = unrounded.find(value); it != unrounded.end())
+      return it->second;
+    Operation *op = value->definition();
+    Value *operand = op && op->is(OpKind::Broadcast) ? unroundedForm(op->operand(0)) : nullptr;
+    if (!operand)
+      return nullptr;
+    Builder builder(*op->parent(), op->next());
+    builder.setLoc(op->loc());
+    Type type = builder.context().withDType(value->type(), operand->type().dtype());
+    return unrounded[value] = builder.create(OpKind::Broadcast, {operand}, {type})->result();
   }
 
   void rewrite(Operation &op) {

@@ -15,7 +15,7 @@ namespace {
 /// y = 2^count * x through `count` kernels and count - 1 temporaries.
 Artifact chain(int count) {
   Artifact artifact = doubling(doubleKernel("twice"));
-  Plan &plan = artifact.plans.emplace_back();
+  Plan &plan = artifact.plans[0];
   plan.steps.clear();
   plan.buffers.resize(1);
   for (int i = 1; i <= count; ++i) {
