@@ -529,5 +529,31 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), exe(one, one[0]).tolis
             self.assertIn("cannot be loaded", done.stderr)
 
 
+@unittest.skipUnless(torch and torch.cuda.is_available(), "there is no GPU for torch")
+class TorchOnGpu(Case):
+    def test_strides(self):
+        scale = minic.compile(SCALE, device="cuda").load("cuda")
+        x, w, y = (torch.from_numpy(array).cuda() for array in (self.x, self.w, self.y))
+        wide = torch.full((8, 16), 7.0, device="cuda")
+        for view in (wide[1:3, 1:4], wide[::4, ::5][:, :3], wide.T[2:4, 5:8], wide[3:5, 8:11]):
+            view.copy_(x)
+            self.assertTrue(torch.equal(scale(view, w), y))
+            wide.fill_(7)
+            scale.run([x, w], [view])
+            self.assertTrue(torch.equal(view, y))
+            view.fill_(7)
+            self.assertTrue(bool((wide == 7).all()))  # Nothing between the elements was written.
+        self.assertTrue(torch.equal(scale(x[:1].expand(2, 3), w), x[:1].expand(2, 3) * w * 2))
+        misaligned = torch.zeros(7, device="cuda")[1:].view(2, 3).copy_(x)
+        self.assertTrue(torch.equal(scale(misaligned, w), y))
+        left, right = wide[:2, :3], wide[:2, 3:6]
+        left.copy_(x)
+        scale.run([left, w], [right])
+        self.assertTrue(torch.equal(right, y))
+        self.refuses("E0602", "result 'y' overlaps input 'x'", scale.run, [left, w], [wide[:2, 2:5]])
+        outside = torch.as_strided(wide, (2, 3), (1, 1))
+        self.refuses("E0602", "result 'y' has elements that share memory", scale.run, [x, w], [outside])
+
+
 if __name__ == "__main__":
     unittest.main()
