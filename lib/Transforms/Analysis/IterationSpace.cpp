@@ -283,8 +283,11 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     if (op->info().axes == AxisRule::Broadcast)
       for (size_t a = 0; a < space.useAxes[{op, 0}].size(); ++a) {
         int use = space.useAxes[{op, 0}][a], result = space.resultAxes[op->result()][size_t(op->intsAttr("dims")[a])];
-        if (classes.isUnit(use) && !classes.isUnit(result) && !ordered.count(classes.find(use)))
-          units.push_back(use);
+        if (!classes.isUnit(use) || classes.isUnit(result))
+          continue;
+        if (ordered.count(classes.find(use)))
+          return fail("an axis of size 1 that a broadcast stretches is a loop of a matmul");
+        units.push_back(use);
       }
   std::vector<const AxisList *> others;
   for (size_t position = ops.size(); position-- > 0;) {

@@ -29,8 +29,12 @@ public:
       if (op.is(OpKind::Load) || op.is(OpKind::Store)) {
         std::vector<int64_t> axes = unprovedAxes(op);
         op.setAttr("mask", Attribute::ints(axes));
-        if (op.is(OpKind::Load) && !axes.empty() && !op.attr("fill"))
-          maskedLoads.push_back(&op);
+        if (op.is(OpKind::Load) && !axes.empty() && !op.attr("fill")) {
+          if (mayReadNothing(op))
+            op.setAttr("fill", Scalar{}.toAttr(op.result()->type().dtype()));
+          else
+            maskedLoads.push_back(&op);
+        }
         if (axes.empty())
           op.removeAttr("fill");
       }
@@ -45,6 +49,16 @@ public:
   }
 
 private:
+  /// Lanes with indices of their own along an axis that may be empty: they read the fill too, and it must be 0.
+  static bool mayReadNothing(const Operation &load) {
+    std::vector<int64_t> dims = accessDims(load);
+    const std::vector<DimExpr> &shape = accessBuffer(load)->type().shape();
+    for (size_t a = 0; a < dims.size(); ++a)
+      if (dims[a] < 0 && (!shape[a].isConstant() || shape[a].isConstant(0)))
+        return true;
+    return false;
+  }
+
   static Attribute identityOf(const Operation &op, unsigned operand) {
     DType type = op.operand(operand)->type().dtype();
     if (op.is(OpKind::Dot))
