@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 namespace minic {
 namespace {
@@ -61,7 +62,27 @@ private:
     Value *replacement = simplify(op);
     if (!replacement || replacement == op.result())
       return;
+    if (function.level == Level::Tile && comesFromLoad(op.result()) && !comesFromLoad(replacement))
+      return;
     replace(op, {replacement});
+  }
+
+  /// On the tile level the lanes past an edge are absent because a load there is. A value that no longer comes from one would have
+  /// them.
+  static bool comesFromLoad(const Value *value) {
+    std::vector<const Value *> stack{value};
+    std::unordered_set<const Value *> seen;
+    while (!stack.empty()) {
+      const Value *next = stack.back();
+      stack.pop_back();
+      const Operation *op = next->definition();
+      if (!op || !next->type().isTile() || !seen.insert(next).second)
+        continue;
+      if (op->is(OpKind::Load) || op->is(OpKind::For))
+        return true;
+      stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+    }
+    return false;
   }
 
   void replace(Operation &op, const std::vector<Value *> &values) {
