@@ -100,7 +100,7 @@ std::multimap<std::string, Sample> samples() {
       {"return", {kernelHead, {}, "return"}},
       {"compare", {scalarHead, {"%r = compare lt %a, %b : i1"}}},
       {"select", {scalarHead, {"%r = select %p, %a, %b : f32"}}},
-      {"convert", {scalarHead, {"%r = convert %a : bf16"}}},
+      {"convert", {scalarHead, {"%r = convert %a : bf16", "%s = convert %a, rounding = optional : f16"}}},
       {"bitcast", {scalarHead, {"%r = bitcast %a : i32"}}},
       {"program_id", {kernelHead, {"%r, %q = program_id grid = [ceildiv(N, 128), 4] : index, index"}}},
       {"dim", {kernelHead, {"%r = dim N : index"}}},
