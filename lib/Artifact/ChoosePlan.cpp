@@ -42,29 +42,22 @@ Diagnostic misfit(const std::string &who, const TensorView &view) {
           .fix = "give a copy of it, which an allocator aligns, or compile with --strides=any"};
 }
 
-std::vector<int64_t> stridesFor(const TensorSpec &spec, const TensorView &view) {
-  if (!spec.strided)
-    return {};
-  return view.strides.empty() ? rowMajorStrides(view.shape) : std::vector(view.strides.begin(), view.strides.end());
-}
-
 /// One list per input, then one per result. A result that the run makes is row-major, whatever the plan takes.
 std::vector<std::vector<int64_t>> stridesFor(const Plan &plan, std::span<const TensorView> inputs,
                                              std::span<const TensorView> results, const DimBindings &dims) {
   std::vector<std::vector<int64_t>> strides;
+  auto add = [&](const TensorSpec &spec, const TensorView &view) {
+    strides.push_back(spec.strided ? stridesOf(view) : std::vector<int64_t>());
+  };
   for (size_t i = 0; i < inputs.size(); ++i)
-    strides.push_back(stridesFor(plan.inputs[i], inputs[i]));
+    add(plan.inputs[i], inputs[i]);
   for (size_t i = 0; i < plan.results.size(); ++i) {
     std::vector<int64_t> shape;
     for (const DimExpr &size : plan.results[i].shape)
       shape.push_back(size.evaluate(dims).value_or(0));
-    strides.push_back(stridesFor(plan.results[i], i < results.size() ? results[i] : TensorView{.shape = shape}));
+    add(plan.results[i], i < results.size() ? results[i] : TensorView{.shape = shape});
   }
   return strides;
-}
-
-bool sameStrides(const std::vector<int64_t> &strides, const TensorView &view) {
-  return view.strides.empty() ? rowMajorStrides(view.shape) == strides : std::ranges::equal(view.strides, strides);
 }
 
 } // namespace
@@ -111,7 +104,7 @@ bool PreparedPlan::fits(std::span<const TensorView> inputs, std::span<const size
     takesStrided |= spec.strided;
     isStrided |= !dense;
     return view.dtype == spec.dtype && std::ranges::equal(view.shape, shape) &&
-           (spec.strided ? sameStrides(chosen.strides[argument], view) : dense);
+           (spec.strided ? stridesOf(view) == chosen.strides[argument] : dense);
   };
   for (size_t i = 0; i < inputs.size(); ++i)
     if (size_t at = positions[i]; !same(plan.inputs[at], inputs[i], inputShapes[at], at))

@@ -3,7 +3,6 @@
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/CApiRuntime/Tensors.h"
 #include "minic/Support/Safetensors.h"
-#include "minic/Support/Strides.h"
 
 #include <algorithm>
 
@@ -20,16 +19,15 @@ namespace {
 
 using Weights = std::map<std::string, HostTensor>;
 
-Expected<HostTensor> copyOf(const MinicTensor &tensor, const std::string &who) {
-  auto bytes = hostBytes(tensor, who);
-  if (!bytes)
-    return bytes.takeErrors();
-  std::span shape(tensor.shape, size_t(tensor.rank));
-  if (tensor.strides && !isRowMajor(shape, {tensor.strides, shape.size()}))
+Expected<HostTensor> copyOf(const TensorView &tensor, const std::string &who) {
+  if (!tensor.strides.empty())
     return Diagnostic{.code = ErrorCode::BadInput,
                       .message = who + " has strides, and a weight is row-major",
                       .fix = "give a row-major copy of it"};
-  HostTensor copy(*fromCType(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank});
+  auto bytes = hostBytes(tensor, who);
+  if (!bytes)
+    return bytes.takeErrors();
+  HostTensor copy(tensor.dtype, {tensor.shape.begin(), tensor.shape.end()});
   std::ranges::copy(*bytes, copy.bytes().begin());
   return copy;
 }
@@ -43,7 +41,7 @@ Expected<HostTensor> namedWeight(const MinicWeight &weight, const Plan &plan, co
   if (weight.tensor) {
     TensorViews views(1);
     auto good = views.fill(weight.tensor, "weight", {*spec}, nullptr);
-    return good ? copyOf(*weight.tensor, "weight '" + spec->name + "'") : good.takeErrors();
+    return good ? copyOf(views.views()[0], "weight '" + spec->name + "'") : good.takeErrors();
   }
   std::filesystem::path path = weight.path;
   if (path.extension() != ".safetensors")
@@ -144,7 +142,7 @@ public:
     return {};
   }
   /// The elements of a tensor; nothing between them is touched.
-  Expected<void> download(size_t i, const MinicTensor &tensor, std::span<std::byte> bytes) const {
+  Expected<void> download(size_t i, std::span<std::byte> bytes) const {
     if (bytes.empty())
       return {};
     if (list[i].strides.empty())
@@ -152,7 +150,7 @@ public:
     std::vector<std::byte> all(bytes.size());
     auto copied = device().copyToHost(all, buffers[i].memory(), stream->handle());
     if (copied)
-      copyElements(tensor, all, bytes);
+      copyElements(list[i], all, bytes);
     return copied;
   }
   std::span<const TensorView> views() const { return list; }
@@ -183,7 +181,7 @@ Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inpu
     return stream.takeErrors();
   HostArguments arguments(*stream);
   for (size_t i = 0; i < numInputs; ++i) {
-    auto bytes = hostBytes(inputs[i], tensorName("input", i, executable.inputs()));
+    auto bytes = hostBytes(host.inputs.views()[i], tensorName("input", i, executable.inputs()));
     if (!bytes)
       return bytes.takeErrors();
     if (auto added = arguments.add(host.inputs.views()[i], *bytes, true); !added)
@@ -191,11 +189,11 @@ Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inpu
   }
   std::vector<std::span<std::byte>> into;
   for (size_t i = 0; i < numResults; ++i) {
-    auto bytes = hostBytes(results[i], tensorName("result", i, executable.results()));
+    const TensorView &view = host.results.views()[i];
+    auto bytes = hostBytes(view, tensorName("result", i, executable.results()));
     if (!bytes)
       return bytes.takeErrors();
     // The interpreter gives back what is defined: what lies between the elements has to be.
-    const TensorView &view = host.results.views()[i];
     if (auto added = arguments.add(view, *bytes, !view.strides.empty()); !added)
       return added;
     into.push_back(*bytes);
@@ -203,7 +201,7 @@ Expected<void> runOnHost(const ExecutableObject &object, const MinicTensor *inpu
   if (auto done = executable.run(**stream, arguments.views().first(numInputs), arguments.views().subspan(numInputs)); !done)
     return done;
   for (size_t i = 0; i < numResults; ++i)
-    if (auto copied = arguments.download(numInputs + i, results[i], into[i]); !copied)
+    if (auto copied = arguments.download(numInputs + i, into[i]); !copied)
       return copied;
   return (*stream)->synchronize();
 }

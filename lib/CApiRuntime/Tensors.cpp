@@ -83,49 +83,25 @@ Expected<void> TensorViews::fill(const MinicTensor *tensors, const char *what, c
   return {};
 }
 
-/// The strides of a tensor that says them, which are not row-major; else empty.
-static std::span<const int64_t> ownStrides(const MinicTensor &tensor) {
-  size_t rank = size_t(tensor.rank);
-  bool own = tensor.strides && !isRowMajor({tensor.shape, rank}, {tensor.strides, rank});
-  return own ? std::span(tensor.strides, rank) : std::span<const int64_t>();
-}
-
-Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who) {
-  std::span shape(tensor.shape, size_t(tensor.rank));
-  std::span<const int64_t> strides = ownStrides(tensor);
-  DType dtype = *fromCType(tensor.dtype);
-  auto dense = HostTensor::checkedBytes(dtype, shape);
-  auto span = strides.empty() ? ElementSpan{0, dense.value_or(0) / dtypeBytes(dtype)} : elementSpan(shape, strides);
-  int64_t bytes = 0, before = 0;
-  if (!dense || !span || __builtin_mul_overflow(span->size(), dtypeBytes(dtype), &bytes) ||
-      __builtin_mul_overflow(span->lowest, dtypeBytes(dtype), &before))
+Expected<std::span<std::byte>> hostBytes(const TensorView &tensor, const std::string &who) {
+  int64_t width = dtypeBytes(tensor.dtype), bytes = 0, before = 0;
+  bool fits = HostTensor::checkedBytes(tensor.dtype, tensor.shape).has_value();
+  auto span = fits ? elementSpan(tensor.shape, stridesOf(tensor)) : std::nullopt;
+  if (!span || __builtin_mul_overflow(span->size(), width, &bytes) || __builtin_mul_overflow(span->lowest, width, &before))
     return Diagnostic{.code = ErrorCode::TooLarge, .message = who + " is too large, or has a negative size"};
   if (bytes && !tensor.memory)
     return Diagnostic{.code = ErrorCode::BadInput, .message = who + " has no memory (a null address)"};
   return std::span(reinterpret_cast<std::byte *>(tensor.memory + uint64_t(before)), size_t(bytes));
 }
 
-void copyElements(const MinicTensor &tensor, std::span<const std::byte> from, std::span<std::byte> to) {
-  std::span shape(tensor.shape, size_t(tensor.rank));
-  std::vector<int64_t> own = rowMajorStrides(shape), at(shape.size(), 0);
-  std::span<const int64_t> strides = tensor.strides ? std::span(tensor.strides, shape.size()) : std::span<const int64_t>(own);
-  size_t bytes = size_t(dtypeBytes(*fromCType(tensor.dtype)));
-  int64_t offset = -elementSpan(shape, strides)->lowest;
-  if (std::ranges::find(shape, 0) != shape.end())
-    return;
-  while (true) {
-    std::memcpy(to.data() + size_t(offset) * bytes, from.data() + size_t(offset) * bytes, bytes);
-    size_t axis = shape.size();
-    while (true) {
-      if (axis-- == 0)
-        return;
-      offset += strides[axis];
-      if (++at[axis] < shape[axis])
-        break;
-      offset -= at[axis] * strides[axis];
-      at[axis] = 0;
-    }
-  }
+void copyElements(const TensorView &tensor, std::span<const std::byte> from, std::span<std::byte> to) {
+  std::vector<int64_t> strides = stridesOf(tensor);
+  int64_t first = -elementSpan(tensor.shape, strides)->lowest;
+  size_t width = size_t(dtypeBytes(tensor.dtype));
+  forEachOffset(tensor.shape, strides, [&](int64_t offset) {
+    size_t at = size_t(first + offset) * width;
+    std::memcpy(to.data() + at, from.data() + at, width);
+  });
 }
 
 } // namespace minic

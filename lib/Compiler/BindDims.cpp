@@ -156,12 +156,9 @@ Expected<void> specialize(Function &graph, const std::vector<std::string> &speci
   if (lists.empty())
     return {};
   Module &module = graph.module();
-  auto functions = module.functions();
-  auto next = std::next(std::ranges::find(functions, &graph));
-  Function *before = next == functions.end() ? nullptr : *next;
-  Function *behind = cloneFunction(graph, module.freshName(graph.name + "_any"), before);
+  Function *behind = cloneFunction(graph, module.freshName(graph.name + "_any"));
   for (size_t i = lists.size(); i-- > 0;) {
-    Function *special = i == 0 ? &graph : cloneFunction(graph, module.freshName(graph.name + "_" + std::to_string(i + 1)), behind);
+    Function *special = i == 0 ? &graph : cloneFunction(graph, module.freshName(graph.name + "_" + std::to_string(i + 1)));
     special->facts.insert(special->facts.end(), lists[i].begin(), lists[i].end());
     special->setAttr("otherwise", Attribute::symbol(behind->name));
     behind = special;

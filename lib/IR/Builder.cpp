@@ -69,8 +69,9 @@ Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map) 
   return copy;
 }
 
-Function *cloneFunction(const Function &function, std::string name, Function *before) {
-  Function *copy = function.module().addFunction(function.kind, function.level, std::move(name), before);
+Function *cloneFunction(const Function &function, std::string name) {
+  Module &module = function.module();
+  Function *copy = module.addFunction(function.kind, function.level, std::move(name), module.after(function));
   copy->loc = function.loc;
   copy->resultNames = function.resultNames;
   copy->resultTypes = function.resultTypes;

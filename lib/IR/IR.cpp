@@ -232,6 +232,11 @@ Function *Module::find(std::string_view name) const {
   return it == byName.end() ? nullptr : it->second;
 }
 
+Function *Module::after(const Function &function) const {
+  auto next = std::next(std::find(order.begin(), order.end(), &function));
+  return next == order.end() ? nullptr : *next;
+}
+
 Function *Module::addFunction(FunctionKind kind, Level level, std::string name, Function *before) {
   Function &function = functionStorage.emplace_back(kind, level, std::move(name));
   function.owner = this;

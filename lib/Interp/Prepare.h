@@ -177,29 +177,4 @@ std::string indexText(std::span<const int64_t> shape, int64_t offset);
 /// Product of sizes, nullopt if one is negative or the product overflows.
 std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes);
 
-/// Calls `fn(offset)` for each position of a box in row-major order, where `offset` is the sum of position * stride.
-template <typename Fn> void forEachOffset(std::span<const int64_t> extents, std::span<const int64_t> strides, Fn &&fn) {
-  for (int64_t e : extents)
-    if (e <= 0)
-      return;
-  std::vector<int64_t> at(extents.size(), 0);
-  int64_t offset = 0;
-  while (true) {
-    fn(offset);
-    size_t axis = extents.size();
-    while (axis > 0) {
-      --axis;
-      offset += strides[axis];
-      if (++at[axis] < extents[axis])
-        break;
-      offset -= at[axis] * strides[axis];
-      at[axis] = 0;
-      if (axis == 0)
-        return;
-    }
-    if (extents.empty())
-      return;
-  }
-}
-
 } // namespace minic::interp

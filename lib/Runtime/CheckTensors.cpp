@@ -13,38 +13,29 @@ StridedMemory memoryOf(const TensorView &view, std::span<const int64_t> strides)
   return {view.memory, dtypeBytes(view.dtype), view.shape, strides};
 }
 
-/// A tensor's bytes from the lowest to the highest.
-struct Extent {
-  DeviceMemory begin, end; // Without values at first: arrays of them are for one call.
-  bool isEmpty() const { return begin == end; }
-};
-
-/// nullopt where an address does not fit 64 bits.
-std::optional<Extent> extentOf(const TensorView &view) {
+/// The bytes from the lowest to the highest; nullopt where an address does not fit 64 bits.
+std::optional<MemoryExtent> extentOf(const TensorView &view) {
   DeviceMemory bytes = DeviceMemory(dtypeBytes(view.dtype));
   if (view.strides.empty()) {
     for (int64_t size : view.shape)
       bytes *= DeviceMemory(size);
-    return Extent{view.memory, view.memory + bytes};
+    return MemoryExtent{view.memory, view.memory + bytes};
   }
   auto span = elementSpan(view.shape, view.strides);
   int64_t low, high;
   if (!span || __builtin_mul_overflow(span->lowest, int64_t(bytes), &low) ||
       __builtin_mul_overflow(span->end, int64_t(bytes), &high))
     return std::nullopt;
-  Extent extent{view.memory + DeviceMemory(low), view.memory + DeviceMemory(high)};
+  MemoryExtent extent{view.memory + DeviceMemory(low), view.memory + DeviceMemory(high)};
   bool wraps = (low < 0 && extent.begin > view.memory) || (high > 0 && extent.end < view.memory);
   return wraps ? std::nullopt : std::optional(extent);
 }
 
-bool shareMemory(const TensorView &a, const Extent &of, const TensorView &b, const Extent &with) {
+bool shareMemory(const TensorView &a, const MemoryExtent &of, const TensorView &b, const MemoryExtent &with) {
   if (of.begin >= with.end || with.begin >= of.end)
     return false;
   if (a.strides.empty() && b.strides.empty())
     return true;
-  auto stridesOf = [](const TensorView &view) {
-    return view.strides.empty() ? rowMajorStrides(view.shape) : std::vector(view.strides.begin(), view.strides.end());
-  };
   std::vector<int64_t> first = stridesOf(a), second = stridesOf(b);
   return overlap(memoryOf(a, first), memoryOf(b, second));
 }
@@ -54,7 +45,8 @@ public:
   explicit TensorChecker(Device &device) : device(device) {}
 
   /// Where the tensor lies, or why it cannot be used.
-  Expected<Extent> check(const char *what, const TensorSpec &spec, const TensorView &view) const {
+  Expected<MemoryExtent> check(bool isResult, const TensorSpec &spec, const TensorView &view) const {
+    const char *what = isResult ? "result" : "input";
     auto bad = [&](std::string why, std::string fix = {}) {
       return Diagnostic{.code = ErrorCode::BadInput, .message = nameOf(what, spec) + " " + why, .fix = std::move(fix)};
     };
@@ -65,7 +57,7 @@ public:
     auto extent = extentOf(view);
     if (!extent)
       return bad("has strides that reach past the end of memory");
-    if (extent->isEmpty())
+    if (extent->begin == extent->end)
       return *extent;
     if (!view.memory)
       return bad("has no memory (a null address)");
@@ -73,7 +65,7 @@ public:
       return bad("starts at an address that is no multiple of its element's " + std::to_string(dtypeBytes(view.dtype)) + " bytes");
     if (view.strides.empty())
       return *extent;
-    if (what[0] == 'r' && overlapsItself(memoryOf(view, view.strides)))
+    if (isResult && overlapsItself(memoryOf(view, view.strides)))
       return bad("has elements that share memory: strides of " + std::to_string(view.strides.size()) + " axes overlap",
                  "give each element of a result memory of its own");
     auto allocation = device.extentOf(view.memory);
@@ -96,15 +88,15 @@ private:
 Expected<void> checkTensors(Device &device, const std::vector<TensorSpec> &inputSpecs, std::span<const TensorView> inputs,
                             const std::vector<TensorSpec> &resultSpecs, std::span<const TensorView> results) {
   TensorChecker checker(device);
-  ScratchArray<Extent, 32> in(inputs.size()), out(results.size());
+  ScratchArray<MemoryExtent, 32> in(inputs.size()), out(results.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    auto extent = checker.check("input", inputSpecs[i], inputs[i]);
+    auto extent = checker.check(false, inputSpecs[i], inputs[i]);
     if (!extent)
       return extent.takeErrors();
     in[i] = *extent;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    auto extent = checker.check("result", resultSpecs[i], results[i]);
+    auto extent = checker.check(true, resultSpecs[i], results[i]);
     if (!extent)
       return extent.takeErrors();
     out[i] = *extent;

@@ -3,6 +3,7 @@
 
 #include "minic/Artifact/Artifact.h"
 #include "minic/Support/Expected.h"
+#include "minic/Support/Strides.h"
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,7 @@ namespace minic {
 /// An address in a device's memory.
 using DeviceMemory = uint64_t;
 struct MemoryExtent {
-  DeviceMemory begin = 0, end = 0;
+  DeviceMemory begin, end;
 };
 /// An order of work: a CUstream as it is, so null is CUDA's default stream. The interpreter has one order and ignores it.
 using StreamHandle = void *;
@@ -95,5 +96,10 @@ struct TensorView {
   std::span<const int64_t> strides = {}; ///< In elements; empty means dense and row-major.
   const Device *device = nullptr;        ///< Where it lies; null if the caller does not say.
 };
+
+/// Its strides, row-major ones filled in.
+inline std::vector<int64_t> stridesOf(const TensorView &view) {
+  return view.strides.empty() ? rowMajorStrides(view.shape) : std::vector(view.strides.begin(), view.strides.end());
+}
 
 } // namespace minic

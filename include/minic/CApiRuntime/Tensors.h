@@ -28,9 +28,9 @@ private:
 std::optional<DType> fromCType(int32_t dtype);
 /// "argument 'shape' ..." if this is no shape.
 Expected<std::vector<int64_t>> checkedShape(const std::string &argument, int32_t rank, const int64_t *shape);
-/// The bytes of a tensor in host memory that `TensorViews` took, from its lowest element to its highest; `who` is for messages.
-Expected<std::span<std::byte>> hostBytes(const MinicTensor &tensor, const std::string &who);
+/// The bytes of a tensor in host memory, from its lowest element to its highest; `who` is for messages.
+Expected<std::span<std::byte>> hostBytes(const TensorView &tensor, const std::string &who);
 /// Copies the elements, and nothing between them, where `from` and `to` are bytes as `hostBytes` has them.
-void copyElements(const MinicTensor &tensor, std::span<const std::byte> from, std::span<std::byte> to);
+void copyElements(const TensorView &tensor, std::span<const std::byte> from, std::span<std::byte> to);
 
 } // namespace minic

@@ -58,8 +58,8 @@ private:
 
 /// Copies `op` with its regions; operands go through `map`, and results and region arguments are added to it.
 Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map);
-/// Another function like `function`, which stands before `before` (at the end if null).
-Function *cloneFunction(const Function &function, std::string name, Function *before);
+/// Another function like `function`, which stands right behind it.
+Function *cloneFunction(const Function &function, std::string name);
 /// Copies the operations of `block` without its terminator; returns the values that the terminator gave.
 std::vector<Value *> inlineBlock(Builder &builder, Block &block, std::span<Value *const> arguments, ValueMap &map);
 

@@ -229,6 +229,8 @@ public:
 
   std::span<Function *const> functions() const { return order; }
   Function *find(std::string_view name) const;
+  /// The function that stands after this one; null after the last.
+  Function *after(const Function &function) const;
   /// A function with an empty body, placed before `before` (at the end if null).
   Function *addFunction(FunctionKind kind, Level level, std::string name, Function *before = nullptr);
   void eraseFunction(Function *function);

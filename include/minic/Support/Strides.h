@@ -20,6 +20,31 @@ std::vector<int64_t> rowMajorStrides(std::span<const int64_t> shape);
 /// Axes of one element have no stride worth looking at, and a tensor without elements none at all. No strides mean row-major ones.
 bool isRowMajor(std::span<const int64_t> shape, std::span<const int64_t> strides);
 
+/// Calls `fn(offset)` for each position of a box in row-major order, where `offset` is the sum of position * stride.
+template <typename Fn> void forEachOffset(std::span<const int64_t> extents, std::span<const int64_t> strides, Fn &&fn) {
+  for (int64_t e : extents)
+    if (e <= 0)
+      return;
+  std::vector<int64_t> at(extents.size(), 0);
+  int64_t offset = 0;
+  while (true) {
+    fn(offset);
+    size_t axis = extents.size();
+    while (axis > 0) {
+      --axis;
+      offset += strides[axis];
+      if (++at[axis] < extents[axis])
+        break;
+      offset -= at[axis] * strides[axis];
+      at[axis] = 0;
+      if (axis == 0)
+        return;
+    }
+    if (extents.empty())
+      return;
+  }
+}
+
 /// Memory that a tensor takes: the address of its first element, and bytes.
 struct StridedMemory {
   uint64_t address = 0;

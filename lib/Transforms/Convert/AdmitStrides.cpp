@@ -26,10 +26,13 @@ public:
       : plan(plan), pass(pass), module(plan.module()), context(module.context()), name(module.freshName(plan.name + "_strided")) {}
 
   Expected<void> run() {
+    for (Value *param : plan.params())
+      if (countStridedReads(*param).copyFirst())
+        copiedFirst.push_back(param);
     for (Type type : typesToCopy())
       if (auto made = makeCopyKernel(type); !made)
         return made.takeErrors();
-    Function *strided = module.addFunction(FunctionKind::Plan, Level::Plan, name, after(plan));
+    Function *strided = module.addFunction(FunctionKind::Plan, Level::Plan, name, module.after(plan));
     strided->loc = plan.loc;
     strided->resultNames = plan.resultNames;
     strided->facts = plan.facts;
@@ -37,12 +40,11 @@ public:
     builder->setLoc(plan.loc);
     for (Value *param : plan.params())
       buffers.map(param, strided->body().addArgument(context.withStrided(param->type(), true), param->name()));
-    for (Value *param : plan.params())
-      if (countStridedReads(*param).copyFirst()) {
-        Value *dense = allocate(param->type(), param->name());
-        launchCopy(buffers(param), dense);
-        copied.map(param, dense);
-      }
+    for (Value *param : copiedFirst) {
+      Value *dense = allocate(param->type(), param->name());
+      launchCopy(buffers(param), dense);
+      copied.map(param, dense);
+    }
     for (Operation &op : plan.body())
       emit(op, *strided);
     for (auto &[type, copy] : copyKernels) // Each copy takes or gives strides, and has a kernel of its own.
@@ -52,12 +54,6 @@ public:
   }
 
 private:
-  Function *after(Function &function) const {
-    auto functions = module.functions();
-    auto next = std::next(std::ranges::find(functions, &function));
-    return next == functions.end() ? nullptr : *next;
-  }
-
   Value *allocate(Type type, const std::string &name) {
     Value *buffer = builder->create(OpKind::Alloc, {}, {type})->result();
     buffer->setName(name);
@@ -103,8 +99,7 @@ private:
       builder->create(OpKind::Return, results, {});
     } else if (op.is(OpKind::Copy) && isReturned(*op.result())) {
       Value *result = allocate(context.withStrided(op.result()->type(), true), op.result()->name());
-      Value *from = copied.contains(op.operand(0)) ? copied(op.operand(0)) : buffers(op.operand(0));
-      launchCopy(from, result);
+      launchCopy(dense(op.operand(0)), result);
       buffers.map(op.result(), result);
     } else if (op.is(OpKind::Launch)) {
       emitLaunch(op);
@@ -143,7 +138,7 @@ private:
     Function *&variant = variants[{kernel.name, strided}];
     if (variant)
       return variant;
-    variant = cloneFunction(kernel, module.freshName(kernel.name + "_strided"), after(kernel));
+    variant = cloneFunction(kernel, module.freshName(kernel.name + "_strided"));
     for (size_t i = 0; i < strided.size(); ++i) {
       Value *param = variant->params()[i];
       param->setType(context.withStrided(param->type(), strided[i]));
@@ -156,9 +151,8 @@ private:
   /// The row-major types of inputs that are copied first and of results that are copied last.
   std::set<Type> typesToCopy() const {
     std::set<Type> types;
-    for (Value *param : plan.params())
-      if (countStridedReads(*param).copyFirst())
-        types.insert(param->type());
+    for (Value *param : copiedFirst)
+      types.insert(param->type());
     for (Value *result : plan.terminator()->operands())
       if (!isOnlyWritten(*result))
         types.insert(result->type());
@@ -210,8 +204,9 @@ private:
   Context &context;
   std::string name; ///< Of the new plan.
   std::optional<Builder> builder;
-  ValueMap buffers; ///< From the plan's to the new one's.
-  ValueMap copied;  ///< Inputs to their row-major copies.
+  ValueMap buffers;                 ///< From the plan's to the new one's.
+  std::vector<Value *> copiedFirst; ///< Inputs.
+  ValueMap copied;                  ///< Those to their row-major copies.
   std::map<std::pair<std::string, std::vector<bool>>, Function *> variants;
   std::map<Type, std::pair<Function *, Attribute>> copyKernels; ///< And their grids. By the type copied, row-major.
 };

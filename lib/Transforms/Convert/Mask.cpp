@@ -146,8 +146,8 @@ private:
     }
   }
 
-  /// A load behind `value` that is masked along `axis`: it knows the index and the size there.
-  static const Operation *maskedLoadBehind(Value *value, int64_t axis) {
+  /// The first operation behind `value` that `isWanted`, not looking through loads; null if there is none.
+  template <typename Wanted> static const Operation *findBehind(Value *value, Wanted isWanted) {
     std::vector<Value *> stack{value};
     std::unordered_set<Value *> seen;
     while (!stack.empty()) {
@@ -156,15 +156,22 @@ private:
       Operation *op = next->definition();
       if (!op || !seen.insert(next).second)
         continue;
-      if (op->is(OpKind::Load)) {
-        std::vector<int64_t> mask = op->intsAttr("mask");
-        if (std::find(mask.begin(), mask.end(), axis) != mask.end())
-          return op;
-        continue;
-      }
-      stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+      if (isWanted(*op))
+        return op;
+      if (!op->is(OpKind::Load))
+        stack.insert(stack.end(), op->operands().begin(), op->operands().end());
     }
     return nullptr;
+  }
+
+  /// A load that is masked along `axis`: it knows the index and the size there.
+  static const Operation *maskedLoadBehind(Value *value, int64_t axis) {
+    return findBehind(value, [&](const Operation &op) {
+      if (!op.is(OpKind::Load))
+        return false;
+      std::vector<int64_t> mask = op.intsAttr("mask");
+      return std::find(mask.begin(), mask.end(), axis) != mask.end();
+    });
   }
 
   void neutralize(Operation &op) {
@@ -199,24 +206,6 @@ private:
     op.setOperand(i, builder.select(valid, value, builder.constant(value->type(), identity)));
   }
 
-  /// An in_bounds along `axis` behind `value`.
-  static const Operation *inBoundsBehind(Value *value, int64_t axis) {
-    std::vector<Value *> stack{value};
-    std::unordered_set<Value *> seen;
-    while (!stack.empty()) {
-      Value *next = stack.back();
-      stack.pop_back();
-      Operation *op = next->definition();
-      if (!op || !seen.insert(next).second)
-        continue;
-      if (op->is(OpKind::InBounds) && op->intAttr("axis") == axis)
-        return op;
-      if (!op->is(OpKind::Load))
-        stack.insert(stack.end(), op->operands().begin(), op->operands().end());
-    }
-    return nullptr;
-  }
-
   /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this
   /// place, else from a select of narrow identities, which are none of what is computed in.
   std::pair<Value *, DimExpr> boundsAlong(Operation &op, Value *value, int64_t axis) {
@@ -224,7 +213,8 @@ private:
     for (unsigned i = 0; !access && i < op.numOperands(); ++i)
       access = maskedLoadBehind(op.operand(i), axis);
     if (!access) {
-      const Operation *valid = inBoundsBehind(value, axis);
+      const Operation *valid =
+          findBehind(value, [&](const Operation &behind) { return behind.is(OpKind::InBounds) && behind.intAttr("axis") == axis; });
       return valid ? std::pair(valid->operand(0), *valid->attr("size")->asDim()) : std::pair<Value *, DimExpr>(nullptr, 0);
     }
     std::vector<int64_t> dims = accessDims(*access);
