@@ -129,8 +129,6 @@ def _error(depth, magnitude, element):
 
 
 def matmul(a, b, result, element):
-    if not element.is_float:
-        return unknown(a.low.shape[:-1] + b.low.shape[-1:])
     (middle_a, radius_a), (middle_b, radius_b) = (((o.low + o.high) / 2, (o.high - o.low) / 2) for o in (a, b))
     size_a, size_b = np.abs(middle_a), np.abs(middle_b)
     total = middle_a @ middle_b
@@ -161,12 +159,12 @@ def propagate(graph, exact_values):
                 sizes, rows = t.sizes(graph.bind), exact_values[tuple(node.operands[1])]
                 low, high = (structure.gather(node, [getattr(operands[0], end), rows], sizes) for end in ("low", "high"))
                 found[number, i] = Interval(low, high)
-            elif node.op in structure.ALONG_AXES:
-                found[number, i] = unknown(t.sizes(graph.bind))
             elif node.op == "reduce":
                 found[number, i] = reduced(node, operands[i], t.e, elements[i])
-            elif node.op == "matmul":
+            elif node.op == "matmul" and elements[0].is_float:
                 found[number, i] = matmul(*operands, t.e, elements[0])
+            elif node.op == "matmul" or node.op in structure.ALONG_AXES:
+                found[number, i] = unknown(t.sizes(graph.bind))
             else:
                 found[number, i] = elementwise(node, operands, t.e, elements)
     return found

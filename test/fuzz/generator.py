@@ -102,6 +102,8 @@ class Generator:
 
     def value(self, t):
         """A value of this type: one that is there, or a new one."""
+        if not self.fits(t.shape):
+            raise Stuck
         if self.chance(0.6):
             try:
                 return self.existing(lambda other: other == t)
