@@ -36,7 +36,7 @@ def output_of(*command):
 
 
 def flat(value):
-    return [number for part in value for number in flat(part)] if isinstance(value, list) else [value]
+    return [number for part in value for number in flat(part)] if isinstance(value, (list, tuple)) else [value]
 
 
 def nested(values, sizes):
@@ -63,9 +63,26 @@ def head(q, k, v, mask):
 
 
 def expected(case, t):
-    """The work in f64 by Python alone."""
+    """The results in f64 by Python alone."""
+    if case.work == "residual_layernorm":
+        total = [[a + b for a, b in zip(*rows)] for rows in zip(t["x"], t["r"])]
+        return [norm_row(row, t["gamma"], t["beta"], True) for row in total], total
+    return (expected_alone(case, t),)
+
+
+def expected_alone(case, t):
     if case.work == "softmax":
         return [softmax_row(row) for row in t["x"]]
+    if case.work == "softmax0":
+        return list(zip(*(softmax_row(column) for column in zip(*t["x"]))))
+    if case.work == "transpose":
+        return list(zip(*t["x"]))
+    if case.work == "sum0":
+        return [sum(column) for column in zip(*t["x"])]
+    if case.work == "sum_all":
+        return sum(t["x"])
+    if case.work == "bias_relu":
+        return [[max(0.0, x + b) for x, b in zip(row, t["b"])] for row in t["x"]]
     if case.work == "linear":
         return [
             [max(0.0, sum(a * b for a, b in zip(row, column)) + bias) for column, bias in zip(zip(*t["w"]), t["b"])]
@@ -84,46 +101,57 @@ def expected(case, t):
     return t["x"]
 
 
-SMALL = [
-    ("softmax", (3, 37)),
-    ("linear", (5, 7, 6)),
-    ("layernorm", (3, 16)),
-    ("rmsnorm", (3, 16)),
-    ("bias_gelu", (4, 32)),
-    ("attention", (2, 2, 6, 4)),
-    ("copy", (5,)),
-]
+SMALL = {
+    "softmax": (3, 37),
+    "softmax0": (19, 5),
+    "linear": (5, 7, 6),
+    "layernorm": (3, 16),
+    "residual_layernorm": (3, 17),
+    "rmsnorm": (3, 16),
+    "bias_gelu": (4, 32),
+    "bias_relu": (4, 7),
+    "transpose": (3, 5),
+    "sum0": (70, 3),
+    "sum_all": (300,),
+    "attention": (2, 2, 6, 4),
+    "copy": (5,),
+}
 
 
 class Graphs(unittest.TestCase):
     """What minic computes from the text is the work that is compared."""
 
-    def check(self, case, mode):
+    def check(self, case, options):
         rng = random.Random(5)
         tensors = {}
-        for name, sizes in graphs.inputs_of(case).items():
+        for name, sizes in case.inputs.items():
             # Multiples of 1/32 up to 4: exact in every type.
             values = [rng.randint(-128, 128) / 32 for _ in range(math.prod(sizes))]
             if name == "mask":
                 values = [-math.inf if column > row else 0.0 for row in range(sizes[0]) for column in range(sizes[1])]
             tensors[name] = nested(values, sizes)
+        flags = [f"--{name}={value}" for name, value in options.items()]
         inputs = [word for name, value in tensors.items() for word in ("--input", f"{name}={value}")]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "graph.ir"
             path.write_text(graphs.text_of(case))
-            text = output_of(MINIC, "run", str(path), "--device=cpu", "--full", f"--mode={mode}", *inputs)
-        given, wanted = flat(json.loads(text.split("=", 1)[1])), flat(expected(case, tensors))
-        self.assertEqual(len(given), len(wanted))
-        error = max(abs(a - b) for a, b in zip(given, wanted)) / max(map(abs, wanted))
-        self.assertLess(error, cases.BOUNDS[case.dtype] / 5 if case.dtype == "f32" else cases.BOUNDS[case.dtype], case)
+            lines = output_of(MINIC, "run", str(path), "--device=cpu", "--full", *flags, *inputs).splitlines()
+        self.assertEqual([line.split(":")[0] for line in lines], list(case.results))
+        for line, sizes, result in zip(lines, case.results.values(), expected(case, tensors)):
+            self.assertIn(f": {graphs.tensor(sizes, case.dtype)} = ", line)
+            given, wanted = flat(json.loads(line.split("=", 1)[1])), flat(result)
+            self.assertEqual(len(given), len(wanted))
+            error = max(abs(a - b) for a, b in zip(given, wanted)) / max(map(abs, wanted))
+            self.assertLess(error, cases.BOUNDS[case.dtype] / 5 if case.dtype == "f32" else cases.BOUNDS[case.dtype], case)
 
     def test_values(self):
-        for work, sizes in SMALL:
+        self.assertEqual(set(SMALL), set(cases.CASES))
+        for work, sizes in SMALL.items():
             for dtype in ("f32", "bf16"):
-                for mode in ("fused", "eager"):
-                    with self.subTest(work=work, dtype=dtype, mode=mode):
-                        self.check(Case(work, sizes, dtype), mode)
-        self.check(Case("attention", (1, 2, 6, 4), "bf16", causal=True), "fused")
+                for provider, options in cases.MINIC.items():
+                    with self.subTest(work=work, dtype=dtype, provider=provider):
+                        self.check(Case(work, sizes, dtype), options)
+        self.check(Case("attention", (1, 2, 6, 4), "bf16", causal=True), {})
 
     def test_every_case_compiles(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -150,6 +178,40 @@ class Counts(unittest.TestCase):
         self.assertEqual(attention.flops, 549755813888)
         self.assertEqual(Case("attention", (4, 16, 4096, 128), "bf16", causal=True).flops, 274877906944)
         self.assertIsNone(Case("copy", (1024,), "f32").flops)
+        self.assertEqual(Case("softmax0", (1024, 65536), "f32").required_bytes, 536870912)
+        # x and r in, y and x + r out, gamma and beta.
+        residual = Case("residual_layernorm", (65536, 1024), "bf16")
+        self.assertEqual(residual.required_bytes, 2 * (4 * 67108864 + 2 * 1024))
+        self.assertEqual(residual.results, {"y": (65536, 1024), "total": (65536, 1024)})
+        self.assertEqual(Case("bias_relu", (65536, 1024), "f32").required_bytes, 4 * (2 * 67108864 + 1024))
+        self.assertEqual(Case("transpose", (8, 16), "bf16").required_bytes, 512)
+        self.assertEqual(Case("transpose", (8, 16), "bf16").results, {"y": (16, 8)})
+        self.assertEqual(Case("sum0", (65536, 4096), "f32").required_bytes, 4 * (268435456 + 4096))
+        self.assertEqual(Case("sum_all", (1 << 28,), "f32").required_bytes, 1073741828)
+        self.assertEqual(Case("copy", (1024,), "f32").required_bytes, 8192)
+        # The mask of the graph is not of the work.
+        causal = Case("attention", (4, 16, 4096, 128), "bf16", causal=True)
+        self.assertEqual(causal.required_bytes, attention.required_bytes)
+
+    def test_copies_are_limits(self):
+        """Where a copy is a provider, the work reads and writes as many bytes, but for a few vectors."""
+        for work in cases.CASES:
+            if COPY in cases.PROVIDERS[work]:
+                for case in cases.CASES[work]:
+                    whole = [sizes for sizes in case.inputs.values() if sizes == case.sizes]
+                    moved = 2 * cases.BYTES[case.dtype] * sum(map(math.prod, whole))
+                    self.assertLess(case.required_bytes / moved, 1.001, case)
+                    self.assertGreaterEqual(case.required_bytes, moved, case)
+
+    def test_shapes_that_are_judged(self):
+        listed = {(case.work, case.shape, case.dtype) for work in cases.CASES.values() for case in work}
+        for work in ("softmax", "layernorm", "residual_layernorm", "rmsnorm", "bias_gelu"):
+            for shape in ("65536x1024", "32768x4096"):
+                self.assertLessEqual({(work, shape, "f32"), (work, shape, "bf16")}, listed)
+            self.assertIn((work, "16384x8192", "bf16"), listed)
+        for shape in ("65536x781", "65536x1023", "16384x4095"):
+            self.assertLessEqual({("softmax", shape, "f32"), ("softmax", shape, "bf16")}, listed)
+        self.assertEqual(len(listed), sum(map(len, cases.CASES.values())))
 
 
 class DryRun(unittest.TestCase):
@@ -159,20 +221,53 @@ class DryRun(unittest.TestCase):
     def test_all(self):
         lines = self.run_peers().stdout.splitlines()
         works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
-        self.assertEqual(works, ["softmax", "linear", "layernorm", "rmsnorm", "bias_gelu", "attention", "copy"])
-        self.assertEqual(len(lines) - len(works), 12 + 11 + 3 + 3 + 3 + 5 + 3)
+        self.assertEqual(works, list(cases.CASES))
+        self.assertEqual(len(lines) - len(works), 20 + 3 + 11 + 10 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
         self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
         self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
         softmax = lines[0].split(": ")[1].split(", ")
         self.assertEqual(softmax[:2], [FUSED, EAGER])
         self.assertIn("Triton persistent", softmax)
+        for work in cases.SUMS:
+            self.assertNotIn(COPY, next(line for line in lines if line.startswith(f"{work}:")))
 
     def test_choice(self):
         done = self.run_peers("--works", "copy", "--providers", "Triton", "--quick")
         self.assertEqual([line[:9] for line in done.stdout.splitlines()], ["copy: Tri", "  4194304", "  1073741"])
+        shapes = ("--shapes", "65536x1024,8192x32768", "--dtypes", "bf16")
+        done = self.run_peers("--works", "layernorm,softmax", *shapes, "--providers", "JAX")
+        self.assertEqual(
+            done.stdout.splitlines(),
+            [
+                "layernorm: JAX",
+                "  65536x1024 bf16: 268439552 B",
+                "softmax: JAX",
+                "  65536x1024 bf16: 268435456 B",
+                "  8192x32768 bf16: 1073741824 B",
+            ],
+        )
+        done = self.run_peers("--works", "sum_all", "--quick")
+        self.assertEqual(len(done.stdout.splitlines()), 2)  # The one case there is, once.
         done = self.run_peers("--works", "softmin")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("unknown work softmin; there are softmax, linear, ", done.stderr)
+        self.assertIn("unknown work softmin; there are softmax, softmax0, linear, ", done.stderr)
+
+    def test_numerics(self):
+        done = self.run_peers("--works", "softmax", "--shapes", "128x1024", "--numerics", "exact,fast")
+        self.assertIn("softmax: minic fused, minic exact, minic fast, minic eager, torch eager, ", done.stdout)
+        done = self.run_peers("--works", "softmax", "--numerics", "exact", "--providers", "minic fused,JAX")
+        self.assertIn("softmax: minic fused, minic exact, JAX\n", done.stdout)
+
+    def test_choices_that_are_none(self):
+        for words, message in (
+            (("--works", "softmax", "--shapes", "3x3"), "unknown shape 3x3; there are 4096x1024, 1823x781, "),
+            (("--works", "sum0", "--dtypes", "f16,bf16"), "unknown type f16; there are f32, bf16"),
+            (("--shapes", "1048576x64", "--dtypes", "bf16"), "no case has both a shape of 1048576x64 and a type of bf16"),
+            (("--numerics", "default"), "unknown numerics default; there are exact, fast"),
+        ):
+            done = self.run_peers(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(message, done.stderr)
 
     def test_coldstart(self):
         done = output_of(sys.executable, str(BENCH / "coldstart.py"), "--dry-run", "--works", "linear")
