@@ -21,9 +21,10 @@ import cases  # noqa: E402
 import coldstart  # noqa: E402
 import graphs  # noqa: E402
 import jax_peers  # noqa: E402
+import ratios  # noqa: E402
 import report  # noqa: E402
 import svg  # noqa: E402
-from cases import COPY, EAGER, FUSED, Case  # noqa: E402
+from cases import COPY, EAGER, EXACT, FUSED, Case  # noqa: E402
 
 MINIC = ""
 
@@ -299,6 +300,7 @@ def row(provider, ms, graph_ms=None, case=Case("softmax", (8, 4), "f32"), **more
 
 SMALL_CASE = Case("softmax", (2, 4), "f32", small=True)
 LINEAR = Case("linear", (8, 8, 8), "bf16")
+SUM = Case("sum0", (8, 8), "bf16")
 DOCUMENT = {
     "machine": {
         "gpu": "Some GPU",
@@ -312,6 +314,9 @@ DOCUMENT = {
     },
     "rows": [
         row(FUSED, 0.004),
+        row(EXACT, 0.0005),
+        row(EAGER, 0.02),
+        row("torch eager", 0.03),
         row("torch.softmax", 0.002),
         row("Triton persistent", None, note="RuntimeError: too wide", err=None),
         row("JAX", 0.008),
@@ -320,10 +325,13 @@ DOCUMENT = {
         row(FUSED, 0.003, 0.0015, SMALL_CASE, call_ms=0.002),
         row("torch.softmax", 0.006, 0.001, SMALL_CASE),
         row("JAX", 0.009, None, SMALL_CASE, kernels_ms=0.0007),
+        row(COPY, 0.002, 0.0012, SMALL_CASE),
         row(FUSED, 0.05, case=LINEAR, tflops=40.0),
         row("Triton", 0.1, case=LINEAR, tflops=20.0),
         row(cases.MATMUL_ALONE, 0.01, case=LINEAR, tflops=200.0),
         row("addmm + relu_", 0.02, case=LINEAR, ok=False, err=0.5),
+        row(FUSED, 0.04, case=SUM, gbps=3600.0),
+        row("torch eager", 0.05, case=SUM),
     ],
 }
 
@@ -331,16 +339,23 @@ DOCUMENT = {
 class Report(unittest.TestCase):
     def test_markdown(self):
         lines = report.markdown([DOCUMENT]).splitlines()
+        header = "| shape | minic fused | minic exact | minic eager | torch eager | torch.softmax | Triton persistent | JAX | "
+        compared = "minic fused / best peer | share of the limit | minic eager / minic fused | torch eager / minic eager |"
         for line in (
             "Some GPU, driver 1.2, 2026-01-02;",
             "clocks at the start: SM 1 MHz of 2 MHz, memory 3 MHz; torch 9; by",
-            "| shape | minic fused | torch.softmax | Triton persistent | JAX | copy (torch copy_) | minic fused / best peer |",
-            "| 8x4 f32 | 4 | 2 | - | 8 | 1 | 2 (torch.softmax) |",
-            "| 2x4 f32, graph | 1.5 | 1 | - | (0.7) | - | 1.5 (torch.softmax) |",
+            f"{header}copy (torch copy_) | {compared}",
+            # minic in other numerics is no peer, and nothing but minic fused is judged.
+            "| 8x4 f32 | 4 | 0.5 | 20 | 30 | 2 | - | 8 | 1 | 2 (torch.softmax) | 0.25 | 5 | 1.5 |",
+            "| 2x4 f32, graph | 1.5 | - | - | - | 1 | - | (0.7) | 1.2 | 1.5 (torch.softmax) | 0.8 | - | - |",
             "- Triton persistent (8x4 f32): RuntimeError: too wide",
             "## Y = ReLU(XW + b), N x K x M (us (TFLOP/s))",
             # Neither the matmul alone nor a wrong result is the best peer.
-            "| 8x8x8 bf16 | 50 (40) | wrong | 10 (200) | 100 (20) | 0.5 (Triton) |",
+            "| 8x8x8 bf16 | 50 (40) | wrong | 10 (200) | 100 (20) | 0.5 (Triton) | - | - |",
+            # A sum has no copy beside it: its rate stands there.
+            "| shape | minic fused | torch eager | minic fused / best peer | minic fused, GB/s | minic eager / minic fused | "
+            "torch eager / minic eager |",
+            "| 8x8 bf16 | 40 | 50 | 0.8 (torch eager) | 3600 | - | - |",
             "| softmax | 2x4 f32 | minic fused | 2 | 3 | 0.5 |",
             "| linear | bf16 | addmm + relu_ | 5.0e-01 | 3e-02 |",
         ):
@@ -349,23 +364,50 @@ class Report(unittest.TestCase):
     def test_runs_are_put_together(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = []
-            for number, rows in enumerate((DOCUMENT["rows"][:5], DOCUMENT["rows"][5:])):
+            for number, rows in enumerate((DOCUMENT["rows"][:8], DOCUMENT["rows"][8:])):
                 paths.append(pathlib.Path(folder) / f"{number}.json")
                 paths[-1].write_text(json.dumps({**DOCUMENT, "rows": rows}))
             text = output_of(sys.executable, str(BENCH / "report.py"), *map(str, paths))
         self.assertEqual(text.count("## Softmax over rows"), 1)
-        self.assertIn("| 8x4 f32 | 4 | 2 |", text)
+        self.assertIn("| 8x4 f32 | 4 | 0.5 |", text)
         self.assertIn("| 2x4 f32, graph | 1.5 |", text)
+
+    def test_a_shape_is_of_one_run(self):
+        """A later run without the peer leaves nothing of the earlier one to be compared with."""
+        rows = ratios.rows_of([DOCUMENT, {"rows": [row(FUSED, 0.001)]}])
+        of_shape = [one for one in rows if one["work"] == "softmax" and one["shape"] == "8x4"]
+        self.assertEqual([(one["provider"], one["ms"]) for one in of_shape], [(FUSED, 0.001)])
+        self.assertEqual(len(rows), len(DOCUMENT["rows"]) - 7)
+
+    def test_every_work_is_shown(self):
+        self.assertEqual(set(report.TITLES), set(cases.CASES))
+        self.assertEqual(set(cases.PROVIDERS), set(cases.CASES))
+        self.assertLessEqual({name for names in cases.PROVIDERS.values() for name in names}, set(report.COLORS))
 
     def test_plots(self):
         with tempfile.TemporaryDirectory() as folder:
             report.write([DOCUMENT], pathlib.Path(folder) / "out.md", pathlib.Path(folder) / "plots")
-            self.assertEqual({path.name for path in (pathlib.Path(folder) / "plots").iterdir()}, {"softmax.svg", "linear.svg"})
-        text = report.plot("softmax", DOCUMENT["rows"][:8])
+            self.assertEqual(
+                {path.name for path in (pathlib.Path(folder) / "plots").iterdir()},
+                {"softmax.svg", "linear.svg", "sum0.svg", "share_of_limit.svg"},
+            )
+        text = report.plot("softmax", DOCUMENT["rows"][:12])
         self.assertIn("8x4 f32, JAX: 4.00x", text)
         self.assertIn("2x4 f32, minic fused: 1.50x", text)
         self.assertNotIn("2x4 f32, JAX", text)
         self.assertIsNone(report.plot("softmax", [row(FUSED, 0.004)]))
+
+    def test_plot_of_shares(self):
+        text = report.plot_of_shares(DOCUMENT["rows"])
+        for words in (
+            "softmax 8x4 f32, minic fused: 0.250<",
+            "softmax 8x4 f32, best peer: 0.500<",
+            "softmax 2x4 f32, graph, minic fused: 0.800<",
+            "softmax 2x4 f32, graph, best peer: 1.20<",
+        ):
+            self.assertIn(words, text)
+        self.assertNotIn("sum0", text)
+        self.assertIsNone(report.plot_of_shares([row(FUSED, 0.004), row("JAX", 0.002)]))
 
 
 class Svg(unittest.TestCase):
@@ -396,14 +438,18 @@ class Svg(unittest.TestCase):
         bars = self.bars(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": 10.0, "r": 100.0}}, dict.fromkeys("pqr", "#111")))
         p, q, r = (bars[name] for name in ("g, p: 1.00x", "g, q: 10x", "g, r: 100x"))
         self.assertAlmostEqual(r - q, q - p, delta=0.3)
+        bars = self.bars(svg.grouped_bars("t", "share", {"g": {"p": 0.05, "q": 1.0}}, dict.fromkeys("pq", "#111"), "", linear=True))
+        self.assertAlmostEqual(bars["g, q: 1.00"] / bars["g, p: 0.050"], 20, delta=0.1)
 
     def test_nothing_leaves_the_picture(self):
-        for high in (1.0, 5.0, 5000.0):
-            root = ET.fromstring(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": high}}, {"p": "#111", "q": "#222"}))
+        for high, group in ((1.0, "g"), (5.0, "a group with a name of fifty letters, more or less"), (5000.0, "g")):
+            root = ET.fromstring(svg.grouped_bars("t", "time", {group: {"p": 1.0, "q": high}}, {"p": "#111", "q": "#222"}))
             width, height = map(float, root.get("viewBox").split()[2:])
             for bar in root.iter(f"{self.SPACE}rect"):
                 self.assertLess(float(bar.get("x")) + float(bar.get("width")), width - 30)
                 self.assertLess(float(bar.get("y")) + float(bar.get("height")), height)
+            label = next(text for text in root.iter(f"{self.SPACE}text") if text.text == group)
+            self.assertGreater(float(label.get("x")), 6.5 * len(group))  # It ends there.
 
 
 class Time(unittest.TestCase):
