@@ -164,6 +164,7 @@ private:
     kernel.threads = place["threads"].number(0, INT32_MAX);
     kernel.sharedBytes = place["sharedBytes"].number(0, INT32_MAX);
     kernel.dynamicSharedBytes = place["dynamicSharedBytes"].number(0, INT32_MAX);
+    kernel.waitsForLaunches = place.has("waitsForLaunches") && place["waitsForLaunches"].isTrue();
     kernel.ptx = blob(place["ptx"]);
     kernel.cubin = blob(place["cubin"]);
     return kernel;

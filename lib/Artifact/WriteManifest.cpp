@@ -55,6 +55,8 @@ private:
                  {"threads", kernel.threads},
                  {"sharedBytes", kernel.sharedBytes},
                  {"dynamicSharedBytes", kernel.dynamicSharedBytes}};
+    if (kernel.waitsForLaunches)
+      json["waitsForLaunches"] = true;
     json["ptx"] = blob(kernel.ptx);
     json["cubin"] = blob(kernel.cubin);
     return json;

@@ -132,6 +132,11 @@ void lowerTma(KernelLowering &k, Operation &op) {
   }
 }
 
+void lowerLaunchOrder(KernelLowering &k, Operation &op) {
+  k.ir.CreateIntrinsic(op.is(OpKind::LaunchWait) ? nvvm::nvvm_griddepcontrol_wait : nvvm::nvvm_griddepcontrol_launch_dependents,
+                       {});
+}
+
 void lowerFenceAsync(KernelLowering &k, Operation &) { k.ir.CreateIntrinsic(nvvm::nvvm_fence_proxy_async_shared_cta, {}); }
 
 } // namespace minic::codegen

@@ -33,6 +33,8 @@ static KernelCode describe(Function &kernel) {
                   .threads = threadsOf(kernel),
                   .sharedBytes = shared.declared,
                   .dynamicSharedBytes = shared.dynamic};
+  for (Operation &op : kernel.body())
+    code.waitsForLaunches |= op.is(OpKind::LaunchWait);
   for (Value *param : kernel.params()) {
     Type type = param->type();
     KernelParam &spec = code.params.emplace_back(KernelParam{.name = param->name()});

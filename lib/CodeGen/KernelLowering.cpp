@@ -185,6 +185,9 @@ void KernelLowering::lowerOperation(Operation &op) {
   case OpKind::TmaStore:
   case OpKind::TmaStoreWait:
     return lowerTma(*this, op);
+  case OpKind::LaunchNext:
+  case OpKind::LaunchWait:
+    return lowerLaunchOrder(*this, op);
   case OpKind::FenceAsync:
     return lowerFenceAsync(*this, op);
   case OpKind::StMatrix:

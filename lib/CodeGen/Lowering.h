@@ -158,6 +158,7 @@ void lowerMbarrierExpect(KernelLowering &k, Operation &op);
 void lowerMbarrierArrive(KernelLowering &k, Operation &op);
 void lowerMbarrierWait(KernelLowering &k, Operation &op);
 void lowerTma(KernelLowering &k, Operation &op);
+void lowerLaunchOrder(KernelLowering &k, Operation &op);
 void lowerFenceAsync(KernelLowering &k, Operation &op);
 void lowerStMatrix(KernelLowering &k, Operation &op);
 void lowerUndefined(KernelLowering &k, Operation &op);

@@ -26,6 +26,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("cse", Level::Graph);
     add("dce", Level::Graph); // Before fuse: a dead op would become a region with an output.
     add("fuse", Level::Graph);
+    add("infer-ranges", Level::Fused); // In regions, which have neither loops nor masks yet.
     add("choose-schedule", Level::Fused);
   }
   if (stage >= Stage::Tile) {
@@ -35,7 +36,9 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("dce", Level::Tile);
     if (anyStrides)
       add("admit-strides", Level::Plan); // After cse: it counts what kernels load.
-    add("widen", Level::Tile);           // After cse: it rewrites every use.
+    add("share-reciprocals", Level::Tile);
+    add("relax-math", Level::Tile);
+    add("widen", Level::Tile); // After cse: it rewrites every use.
     add("canonicalize", Level::Tile);
     add("cse", Level::Tile);
     add("dce", Level::Tile);
@@ -51,6 +54,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("expand-math", Level::Machine); // Last: its bodies are long, and only CodeGen and the interpreter need them.
     add("cse", Level::Machine);
     add("dce", Level::Machine);
+    add("overlap-launches", Level::Machine);
   }
   if (stage >= Stage::Plan)
     add("plan-buffers", Level::Plan);

@@ -22,6 +22,18 @@ void verifyProgramId(Operation &op, VerifyReporter &reporter) {
 
 void verifyDim(Operation &op, VerifyReporter &reporter) { expectResult(op, 0, op.module().context().index(), reporter); }
 
+void verifyRanges(Operation &op, VerifyReporter &reporter) {
+  const Attribute *ranges = op.attr("ranges");
+  if (!ranges)
+    return;
+  const AttributeList &bounds = *ranges->asList();
+  bool isOrdered = bounds.size() == 2 * op.numOperands();
+  for (size_t i = 0; isOrdered && i < bounds.size(); i += 2)
+    isOrdered = *bounds[i].asNumber() <= *bounds[i + 1].asNumber();
+  if (!isOrdered)
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + ": ranges are two numbers for each operand, the lesser one first");
+}
+
 //===-- for
 //--------------------------------------------------------------------------------------------------------------------------===//
 

@@ -122,6 +122,27 @@ void verifyBarrier(Operation &op, VerifyReporter &reporter) {
                    opText(op) + " in a role: there are 15 barriers for the instances of roles, not " + std::to_string(instances));
 }
 
+void verifyLaunchOrder(Operation &op, VerifyReporter &reporter) {
+  if (op.parentOp()) {
+    reporter.error(op, ErrorCode::BadStructure, opText(op) + " stands in a region; it belongs to the kernel as a whole");
+    return;
+  }
+  for (Operation *before = op.prev(); before; before = before->prev()) {
+    if (before->is(op.kind()))
+      reporter.error(op, ErrorCode::BadStructure, opText(op) + " stands twice in a kernel");
+    if (op.is(OpKind::LaunchWait) && (before->info().effects & (Reads | Writes)) && !before->is(OpKind::LaunchNext))
+      reporter.error(op, ErrorCode::BadStructure,
+                     opText(op) + " stands behind " + opText(*before) + ", which may touch what launches before this one write");
+  }
+  if (op.is(OpKind::LaunchNext)) {
+    for (Operation &other : *op.parent())
+      if (other.is(OpKind::LaunchWait))
+        return;
+    reporter.error(op, ErrorCode::BadStructure,
+                   opText(op) + " without launch_wait: the next launch would wait for this one, and not for those before");
+  }
+}
+
 //===-- Shared memory -------------------------------------------------------------------------------------------------------===//
 
 void verifyAllocShared(Operation &op, VerifyReporter &reporter) {

@@ -174,6 +174,9 @@ bool Agent::execSimple(const Instr &instr) {
   case OpKind::BarrierOp:
     time.meet();
     return true;
+  case OpKind::LaunchNext:
+  case OpKind::LaunchWait:
+    return true; // Launches run one after the other here.
   case OpKind::FenceAsync:
     time.fence();
     return true;

@@ -134,6 +134,8 @@ bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
     return true;
   case OpKind::BarrierOp:
   case OpKind::FenceAsync:
+  case OpKind::LaunchNext:
+  case OpKind::LaunchWait:
   case OpKind::MbarrierArrive:
   case OpKind::MbarrierExpect:
   case OpKind::MbarrierWait:

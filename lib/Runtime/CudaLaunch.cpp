@@ -48,8 +48,7 @@ public:
     for (size_t i = 0; i < strides.size(); ++i)
       parameters[buffers.size() + sizes.size() + i] = const_cast<int64_t *>(&strides[i]);
     CuStream order = static_cast<CuStream>(stream);
-    CuResult result = device.api.cuLaunchKernel(function, programs, 1, 1, unsigned(kernel.threads), 1, 1,
-                                                unsigned(kernel.dynamicSharedBytes), order, parameters.data(), nullptr);
+    CuResult result = launch(order, parameters.data());
     if (result != success)
       return device.fail(result, "cannot launch kernel " + *what + " on " + std::to_string(programs) + " CTAs of " +
                                      std::to_string(kernel.threads) + " threads");
@@ -60,6 +59,16 @@ public:
   }
 
 private:
+  CuResult launch(CuStream order, void **parameters) const {
+    unsigned threads = unsigned(kernel.threads), shared = unsigned(kernel.dynamicSharedBytes);
+    if (!kernel.waitsForLaunches || !device.api.cuLaunchKernelEx)
+      return device.api.cuLaunchKernel(function, programs, 1, 1, threads, 1, 1, shared, order, parameters, nullptr);
+    CuLaunchAttribute early{.id = programmaticSerialization, .value = {1}};
+    CuLaunchConfig config{
+        .gridX = programs, .blockX = threads, .sharedBytes = shared, .stream = order, .attributes = &early, .numAttributes = 1};
+    return device.api.cuLaunchKernelEx(&config, function, parameters, nullptr);
+  }
+
   CudaDevice::Impl &device;
   const KernelCode &kernel;
   CuFunction function;

@@ -32,6 +32,22 @@ struct CuMemPoolProperties {
   unsigned char reserved[56] = {};
 };
 
+/// CUlaunchAttribute: an id, and a value of up to 64 bytes.
+struct CuLaunchAttribute {
+  int id;
+  int padding = 0;
+  unsigned value[16] = {};
+};
+/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; its value is 1 where the launch may start early.
+inline constexpr int programmaticSerialization = 6;
+/// CUlaunchConfig.
+struct CuLaunchConfig {
+  unsigned gridX = 1, gridY = 1, gridZ = 1, blockX = 1, blockY = 1, blockZ = 1, sharedBytes = 0;
+  CuStream stream = nullptr;
+  CuLaunchAttribute *attributes = nullptr;
+  unsigned numAttributes = 0;
+};
+
 // Results that minic tells apart.
 inline constexpr CuResult success = 0, outOfMemory = 2, notInitialized = 3, stubLibrary = 34, noDevice = 100,
                           unsupportedPtxVersion = 222, noBinaryForGpu = 209, notReady = 600;

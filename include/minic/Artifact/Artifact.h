@@ -54,6 +54,7 @@ struct KernelCode {
   int64_t threads = 0;            ///< Per CTA.
   int64_t sharedBytes = 0;        ///< Static shared memory per CTA.
   int64_t dynamicSharedBytes = 0; ///< What a launch adds.
+  bool waitsForLaunches = false;  ///< It waits itself for the launches before it, so it may start before they end.
 };
 
 /// A buffer of the plan. Slots [0, inputs.size()) are the inputs.

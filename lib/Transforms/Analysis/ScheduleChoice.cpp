@@ -45,8 +45,42 @@ static std::optional<int64_t> boundOf(const DimExpr &extent, std::span<const Dim
   return most <= maxBlock && leastOf(extent, facts) >= 1 ? std::optional(most) : std::nullopt;
 }
 
-static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span<const DimFact> facts) {
+/// The number of rows, where all sizes are known.
+static std::optional<int64_t> rowsOf(const IterationSpace &space) {
+  int64_t rows = 1;
+  for (const LoopAxis &axis : space.axes())
+    if (!axis.reduced) {
+      if (!axis.extent.isConstant() || __builtin_mul_overflow(rows, *axis.extent.constant(), &rows))
+        return std::nullopt;
+    }
+  return rows;
+}
+
+/// What a row of a reduction is cut by.
+struct RowShape {
+  int64_t block, vec, bytes;   ///< Elements, elements of an access, bytes of an element.
+  std::optional<int64_t> rows; ///< If known, and if the order of the reduction may follow from it.
+};
+
+/// About 32 elements a thread, which it holds in registers: enough loads in flight, and several CTAs on a multiprocessor, so that
+/// some compute while others wait for memory. With too few rows to fill the GPU, fewer.
+static int64_t threadsPerRow(const RowShape &row, const TargetInfo &target) {
+  constexpr int64_t elements = 32, fullAccess = 16, busyThreads = 512, maxThreads = 1024, maxSpread = 256;
+  int64_t accesses = row.block / row.vec;
+  int64_t threads = std::clamp(row.block / elements, std::min(accesses, fullAccess), maxThreads);
+  if (row.rows)
+    while (threads < std::min(accesses, maxSpread) && *row.rows * threads < busyThreads * target.multiprocessors)
+      threads *= 2;
+  return threads;
+}
+
+/// So many that a CTA moves 2 KiB: smaller ones come and go faster than the GPU starts them.
+static int64_t rowsPerCta(const RowShape &row) { return std::max<int64_t>(1, 2048 / (row.block * row.bytes)); }
+
+static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span<const DimFact> facts, const TargetInfo &target,
+                             bool exact) {
   const auto &loops = space.axes();
+  const int64_t bytes = 16 / vec;
   size_t rank = loops.size();
   Schedule s;
   for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
@@ -95,19 +129,21 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span
       warps /= take;
     }
   } else if (loops[last].reduced) {
-    // A row is reduced by one warp up to 1024 elements and by up to 8 warps beyond; a longer row streams in blocks of 8192.
+    // A row stands in one block up to 8192 elements, and a longer one streams. Of a length that is not known, four warps take 1024
+    // at a time: few registers, and code that is compiled fast.
     int row = innermost(false);
     auto length = boundOf(loops[last].extent, facts);
     s.block[last] = length ? blockFor(*length, maxBlock) : 1024;
     vec = std::min(vec, s.block[last]);
-    placeLanes(row);
-    // Of a length that is not known, four warps take 1024 at a time: few registers, and code that is compiled fast.
-    s.warps[last] = length ? std::clamp<int64_t>(s.block[last] / 1024, 1, 8) : 4;
+    RowShape shape{.block = s.block[last], .vec = vec, .bytes = bytes, .rows = exact ? std::nullopt : rowsOf(space)};
+    int64_t threads = length ? threadsPerRow(shape, target) : 128;
+    s.vec[last] = vec;
+    s.lanes[last] = row < 0 ? 32 : std::min<int64_t>(threads, 32);
+    s.warps[last] = std::max<int64_t>(threads / 32, 1);
     if (row >= 0) {
-      s.warps[size_t(row)] = s.warps[last] > 1 ? 1 : 4;
+      s.lanes[size_t(row)] = 32 / s.lanes[last];
+      s.warps[size_t(row)] = std::max<int64_t>(1, rowsPerCta(shape) / s.lanes[size_t(row)]);
       s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
-    } else if (s.warps[last] == 1) {
-      s.warps[last] = std::clamp<int64_t>(s.block[last] / (32 * vec), 1, 4);
     }
   } else {
     // Columns: lanes side by side along the last axis, warps along the reduced one.
@@ -182,12 +218,13 @@ static Schedule matmulSchedule(const IterationSpace &space, DType accumulator, c
 }
 
 /// True if each reduction of the region runs in the order that it has in a kernel of its own: what exact numerics promise.
-static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops) {
+static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
+                       const TargetInfo &target) {
   for (Operation *op : ops) {
     if (op->info().axes != AxisRule::Reduce)
       continue;
     auto alone = IterationSpace::compute({&op, 1});
-    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true), op->function().facts);
+    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true), op->function().facts, target, true);
     const std::vector<int> &here = space.axesOfUse(op, 0), &there = alone->axesOfUse(op, 0);
     for (int64_t axis : op->intsAttr("axes")) {
       size_t a = size_t(here[size_t(axis)]), b = size_t(there[size_t(axis)]);
@@ -209,8 +246,8 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
       return scanSchedule(space);
   }
   if (!contraction) {
-    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact), ops.front()->function().facts);
-    if (exact && !keepsOrder(schedule, space, ops))
+    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact), ops.front()->function().facts, target, exact);
+    if (exact && !keepsOrder(schedule, space, ops, target))
       return std::nullopt;
     return schedule;
   }

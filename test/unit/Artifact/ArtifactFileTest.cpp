@@ -32,7 +32,8 @@ Artifact sample(std::string target) {
        .dims = {"N", "M"},
        .threads = 128,
        .sharedBytes = 1024,
-       .dynamicSharedBytes = 65536},
+       .dynamicSharedBytes = 65536,
+       .waitsForLaunches = true},
       {.name = "g__dot",
        .ptx = "ptx of dot",
        .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}}, {"y"}},
@@ -89,6 +90,7 @@ void expectSame(const KernelCode &a, const KernelCode &b) {
   EXPECT_EQ(a.dims, b.dims);
   EXPECT_EQ(a.threads, b.threads);
   EXPECT_EQ(a.sharedBytes, b.sharedBytes);
+  EXPECT_EQ(a.waitsForLaunches, b.waitsForLaunches);
   EXPECT_EQ(a.dynamicSharedBytes, b.dynamicSharedBytes);
   ASSERT_EQ(a.params.size(), b.params.size());
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -158,7 +160,7 @@ std::string manifestOf(const std::string &file) { return file.substr(32, littleE
 
 /// The same file with another manifest (or other bytes up to the checksum), sizes and checksum made right again.
 std::string seal(std::string_view manifest, std::string_view blobs) {
-  std::string file = std::string("\x89MNC\r\n\x1a\n", 8) + littleEndian(2, 4) + littleEndian(0, 4) +
+  std::string file = std::string("\x89MNC\r\n\x1a\n", 8) + littleEndian(artifactFormat, 4) + littleEndian(0, 4) +
                      littleEndian(32 + manifest.size() + blobs.size() + 16, 8) + littleEndian(manifest.size(), 8);
   file += manifest;
   file += blobs;
@@ -196,7 +198,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
 TEST(ArtifactFile, HasTheDocumentedLayout) {
   std::string bytes = serializeArtifacts(samples());
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
-  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 2u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 3u);
   EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
   EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
   // The first blob is the first variant's text.
@@ -216,11 +218,11 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 3;
+  bytes[8] = 4;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 3, but minic "), std::string::npos);
-  EXPECT_NE(artifacts.errors().front().message.find(" reads format 2"), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 4, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 3"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }
 
