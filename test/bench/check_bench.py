@@ -21,9 +21,10 @@ import cases  # noqa: E402
 import coldstart  # noqa: E402
 import graphs  # noqa: E402
 import jax_peers  # noqa: E402
+import ratios  # noqa: E402
 import report  # noqa: E402
 import svg  # noqa: E402
-from cases import COPY, EAGER, FUSED, Case  # noqa: E402
+from cases import COPY, EAGER, EXACT, FUSED, Case  # noqa: E402
 
 MINIC = ""
 
@@ -36,7 +37,7 @@ def output_of(*command):
 
 
 def flat(value):
-    return [number for part in value for number in flat(part)] if isinstance(value, list) else [value]
+    return [number for part in value for number in flat(part)] if isinstance(value, (list, tuple)) else [value]
 
 
 def nested(values, sizes):
@@ -63,9 +64,26 @@ def head(q, k, v, mask):
 
 
 def expected(case, t):
-    """The work in f64 by Python alone."""
+    """The results in f64 by Python alone."""
+    if case.work == "residual_layernorm":
+        total = [[a + b for a, b in zip(*rows)] for rows in zip(t["x"], t["r"])]
+        return [norm_row(row, t["gamma"], t["beta"], True) for row in total], total
+    return (expected_alone(case, t),)
+
+
+def expected_alone(case, t):
     if case.work == "softmax":
         return [softmax_row(row) for row in t["x"]]
+    if case.work == "softmax0":
+        return list(zip(*(softmax_row(column) for column in zip(*t["x"]))))
+    if case.work == "transpose":
+        return list(zip(*t["x"]))
+    if case.work == "sum0":
+        return [sum(column) for column in zip(*t["x"])]
+    if case.work == "sum_all":
+        return sum(t["x"])
+    if case.work == "bias_relu":
+        return [[max(0.0, x + b) for x, b in zip(row, t["b"])] for row in t["x"]]
     if case.work == "linear":
         return [
             [max(0.0, sum(a * b for a, b in zip(row, column)) + bias) for column, bias in zip(zip(*t["w"]), t["b"])]
@@ -84,46 +102,57 @@ def expected(case, t):
     return t["x"]
 
 
-SMALL = [
-    ("softmax", (3, 37)),
-    ("linear", (5, 7, 6)),
-    ("layernorm", (3, 16)),
-    ("rmsnorm", (3, 16)),
-    ("bias_gelu", (4, 32)),
-    ("attention", (2, 2, 6, 4)),
-    ("copy", (5,)),
-]
+SMALL = {
+    "softmax": (3, 37),
+    "softmax0": (19, 5),
+    "linear": (5, 7, 6),
+    "layernorm": (3, 16),
+    "residual_layernorm": (3, 17),
+    "rmsnorm": (3, 16),
+    "bias_gelu": (4, 32),
+    "bias_relu": (4, 7),
+    "transpose": (3, 5),
+    "sum0": (70, 3),
+    "sum_all": (300,),
+    "attention": (2, 2, 6, 4),
+    "copy": (5,),
+}
 
 
 class Graphs(unittest.TestCase):
     """What minic computes from the text is the work that is compared."""
 
-    def check(self, case, mode):
+    def check(self, case, options):
         rng = random.Random(5)
         tensors = {}
-        for name, sizes in graphs.inputs_of(case).items():
+        for name, sizes in case.inputs.items():
             # Multiples of 1/32 up to 4: exact in every type.
             values = [rng.randint(-128, 128) / 32 for _ in range(math.prod(sizes))]
             if name == "mask":
                 values = [-math.inf if column > row else 0.0 for row in range(sizes[0]) for column in range(sizes[1])]
             tensors[name] = nested(values, sizes)
+        flags = [f"--{name}={value}" for name, value in options.items()]
         inputs = [word for name, value in tensors.items() for word in ("--input", f"{name}={value}")]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "graph.ir"
             path.write_text(graphs.text_of(case))
-            text = output_of(MINIC, "run", str(path), "--device=cpu", "--full", f"--mode={mode}", *inputs)
-        given, wanted = flat(json.loads(text.split("=", 1)[1])), flat(expected(case, tensors))
-        self.assertEqual(len(given), len(wanted))
-        error = max(abs(a - b) for a, b in zip(given, wanted)) / max(map(abs, wanted))
-        self.assertLess(error, cases.BOUNDS[case.dtype] / 5 if case.dtype == "f32" else cases.BOUNDS[case.dtype], case)
+            lines = output_of(MINIC, "run", str(path), "--device=cpu", "--full", *flags, *inputs).splitlines()
+        self.assertEqual([line.split(":")[0] for line in lines], list(case.results))
+        for line, sizes, result in zip(lines, case.results.values(), expected(case, tensors)):
+            self.assertIn(f": {graphs.tensor(sizes, case.dtype)} = ", line)
+            given, wanted = flat(json.loads(line.split("=", 1)[1])), flat(result)
+            self.assertEqual(len(given), len(wanted))
+            error = max(abs(a - b) for a, b in zip(given, wanted)) / max(map(abs, wanted))
+            self.assertLess(error, cases.BOUNDS[case.dtype] / 5 if case.dtype == "f32" else cases.BOUNDS[case.dtype], case)
 
     def test_values(self):
-        for work, sizes in SMALL:
+        self.assertEqual(set(SMALL), set(cases.CASES))
+        for work, sizes in SMALL.items():
             for dtype in ("f32", "bf16"):
-                for mode in ("fused", "eager"):
-                    with self.subTest(work=work, dtype=dtype, mode=mode):
-                        self.check(Case(work, sizes, dtype), mode)
-        self.check(Case("attention", (1, 2, 6, 4), "bf16", causal=True), "fused")
+                for provider, options in cases.MINIC.items():
+                    with self.subTest(work=work, dtype=dtype, provider=provider):
+                        self.check(Case(work, sizes, dtype), options)
+        self.check(Case("attention", (1, 2, 6, 4), "bf16", causal=True), {})
 
     def test_every_case_compiles(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -150,6 +179,40 @@ class Counts(unittest.TestCase):
         self.assertEqual(attention.flops, 549755813888)
         self.assertEqual(Case("attention", (4, 16, 4096, 128), "bf16", causal=True).flops, 274877906944)
         self.assertIsNone(Case("copy", (1024,), "f32").flops)
+        self.assertEqual(Case("softmax0", (1024, 65536), "f32").required_bytes, 536870912)
+        # x and r in, y and x + r out, gamma and beta.
+        residual = Case("residual_layernorm", (65536, 1024), "bf16")
+        self.assertEqual(residual.required_bytes, 2 * (4 * 67108864 + 2 * 1024))
+        self.assertEqual(residual.results, {"y": (65536, 1024), "total": (65536, 1024)})
+        self.assertEqual(Case("bias_relu", (65536, 1024), "f32").required_bytes, 4 * (2 * 67108864 + 1024))
+        self.assertEqual(Case("transpose", (8, 16), "bf16").required_bytes, 512)
+        self.assertEqual(Case("transpose", (8, 16), "bf16").results, {"y": (16, 8)})
+        self.assertEqual(Case("sum0", (65536, 4096), "f32").required_bytes, 4 * (268435456 + 4096))
+        self.assertEqual(Case("sum_all", (1 << 28,), "f32").required_bytes, 1073741828)
+        self.assertEqual(Case("copy", (1024,), "f32").required_bytes, 8192)
+        # The mask of the graph is not of the work.
+        causal = Case("attention", (4, 16, 4096, 128), "bf16", causal=True)
+        self.assertEqual(causal.required_bytes, attention.required_bytes)
+
+    def test_copies_are_limits(self):
+        """Where a copy is a provider, the work reads and writes as many bytes, but for a few vectors."""
+        for work in cases.CASES:
+            if COPY in cases.PROVIDERS[work]:
+                for case in cases.CASES[work]:
+                    whole = [sizes for sizes in case.inputs.values() if sizes == case.sizes]
+                    moved = 2 * cases.BYTES[case.dtype] * sum(map(math.prod, whole))
+                    self.assertLess(case.required_bytes / moved, 1.001, case)
+                    self.assertGreaterEqual(case.required_bytes, moved, case)
+
+    def test_shapes_that_are_judged(self):
+        listed = {(case.work, case.shape, case.dtype) for work in cases.CASES.values() for case in work}
+        for work in ("softmax", "layernorm", "residual_layernorm", "rmsnorm", "bias_gelu"):
+            for shape in ("65536x1024", "32768x4096"):
+                self.assertLessEqual({(work, shape, "f32"), (work, shape, "bf16")}, listed)
+            self.assertIn((work, "16384x8192", "bf16"), listed)
+        for shape in ("65536x781", "65536x1023", "16384x4095"):
+            self.assertLessEqual({("softmax", shape, "f32"), ("softmax", shape, "bf16")}, listed)
+        self.assertEqual(len(listed), sum(map(len, cases.CASES.values())))
 
 
 class DryRun(unittest.TestCase):
@@ -159,20 +222,53 @@ class DryRun(unittest.TestCase):
     def test_all(self):
         lines = self.run_peers().stdout.splitlines()
         works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
-        self.assertEqual(works, ["softmax", "linear", "layernorm", "rmsnorm", "bias_gelu", "attention", "copy"])
-        self.assertEqual(len(lines) - len(works), 12 + 11 + 3 + 3 + 3 + 5 + 3)
+        self.assertEqual(works, list(cases.CASES))
+        self.assertEqual(len(lines) - len(works), 20 + 3 + 11 + 10 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
         self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
         self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
         softmax = lines[0].split(": ")[1].split(", ")
         self.assertEqual(softmax[:2], [FUSED, EAGER])
         self.assertIn("Triton persistent", softmax)
+        for work in cases.SUMS:
+            self.assertNotIn(COPY, next(line for line in lines if line.startswith(f"{work}:")))
 
     def test_choice(self):
         done = self.run_peers("--works", "copy", "--providers", "Triton", "--quick")
         self.assertEqual([line[:9] for line in done.stdout.splitlines()], ["copy: Tri", "  4194304", "  1073741"])
+        shapes = ("--shapes", "65536x1024,8192x32768", "--dtypes", "bf16")
+        done = self.run_peers("--works", "layernorm,softmax", *shapes, "--providers", "JAX")
+        self.assertEqual(
+            done.stdout.splitlines(),
+            [
+                "layernorm: JAX",
+                "  65536x1024 bf16: 268439552 B",
+                "softmax: JAX",
+                "  65536x1024 bf16: 268435456 B",
+                "  8192x32768 bf16: 1073741824 B",
+            ],
+        )
+        done = self.run_peers("--works", "sum_all", "--quick")
+        self.assertEqual(len(done.stdout.splitlines()), 2)  # The one case there is, once.
         done = self.run_peers("--works", "softmin")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("unknown work softmin; there are softmax, linear, ", done.stderr)
+        self.assertIn("unknown work softmin; there are softmax, softmax0, linear, ", done.stderr)
+
+    def test_numerics(self):
+        done = self.run_peers("--works", "softmax", "--shapes", "128x1024", "--numerics", "exact,fast")
+        self.assertIn("softmax: minic fused, minic exact, minic fast, minic eager, torch eager, ", done.stdout)
+        done = self.run_peers("--works", "softmax", "--numerics", "exact", "--providers", "minic fused,JAX")
+        self.assertIn("softmax: minic fused, minic exact, JAX\n", done.stdout)
+
+    def test_choices_that_are_none(self):
+        for words, message in (
+            (("--works", "softmax", "--shapes", "3x3"), "unknown shape 3x3; there are 4096x1024, 1823x781, "),
+            (("--works", "sum0", "--dtypes", "f16,bf16"), "unknown type f16; there are f32, bf16"),
+            (("--shapes", "1048576x64", "--dtypes", "bf16"), "no case has both a shape of 1048576x64 and a type of bf16"),
+            (("--numerics", "default"), "unknown numerics default; there are exact, fast"),
+        ):
+            done = self.run_peers(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(message, done.stderr)
 
     def test_coldstart(self):
         done = output_of(sys.executable, str(BENCH / "coldstart.py"), "--dry-run", "--works", "linear")
@@ -204,6 +300,7 @@ def row(provider, ms, graph_ms=None, case=Case("softmax", (8, 4), "f32"), **more
 
 SMALL_CASE = Case("softmax", (2, 4), "f32", small=True)
 LINEAR = Case("linear", (8, 8, 8), "bf16")
+SUM = Case("sum0", (8, 8), "bf16")
 DOCUMENT = {
     "machine": {
         "gpu": "Some GPU",
@@ -217,6 +314,9 @@ DOCUMENT = {
     },
     "rows": [
         row(FUSED, 0.004),
+        row(EXACT, 0.0005),
+        row(EAGER, 0.02),
+        row("torch eager", 0.03),
         row("torch.softmax", 0.002),
         row("Triton persistent", None, note="RuntimeError: too wide", err=None),
         row("JAX", 0.008),
@@ -225,10 +325,13 @@ DOCUMENT = {
         row(FUSED, 0.003, 0.0015, SMALL_CASE, call_ms=0.002),
         row("torch.softmax", 0.006, 0.001, SMALL_CASE),
         row("JAX", 0.009, None, SMALL_CASE, kernels_ms=0.0007),
+        row(COPY, 0.002, 0.0012, SMALL_CASE),
         row(FUSED, 0.05, case=LINEAR, tflops=40.0),
         row("Triton", 0.1, case=LINEAR, tflops=20.0),
         row(cases.MATMUL_ALONE, 0.01, case=LINEAR, tflops=200.0),
         row("addmm + relu_", 0.02, case=LINEAR, ok=False, err=0.5),
+        row(FUSED, 0.04, case=SUM, gbps=3600.0),
+        row("torch eager", 0.05, case=SUM),
     ],
 }
 
@@ -236,16 +339,23 @@ DOCUMENT = {
 class Report(unittest.TestCase):
     def test_markdown(self):
         lines = report.markdown([DOCUMENT]).splitlines()
+        header = "| shape | minic fused | minic exact | minic eager | torch eager | torch.softmax | Triton persistent | JAX | "
+        compared = "minic fused / best peer | share of the limit | minic eager / minic fused | torch eager / minic eager |"
         for line in (
             "Some GPU, driver 1.2, 2026-01-02;",
             "clocks at the start: SM 1 MHz of 2 MHz, memory 3 MHz; torch 9; by",
-            "| shape | minic fused | torch.softmax | Triton persistent | JAX | copy (torch copy_) | minic fused / best peer |",
-            "| 8x4 f32 | 4 | 2 | - | 8 | 1 | 2 (torch.softmax) |",
-            "| 2x4 f32, graph | 1.5 | 1 | - | (0.7) | - | 1.5 (torch.softmax) |",
+            f"{header}copy (torch copy_) | {compared}",
+            # minic in other numerics is no peer, and nothing but minic fused is judged.
+            "| 8x4 f32 | 4 | 0.5 | 20 | 30 | 2 | - | 8 | 1 | 2 (torch.softmax) | 0.25 | 5 | 1.5 |",
+            "| 2x4 f32, graph | 1.5 | - | - | - | 1 | - | (0.7) | 1.2 | 1.5 (torch.softmax) | 0.8 | - | - |",
             "- Triton persistent (8x4 f32): RuntimeError: too wide",
             "## Y = ReLU(XW + b), N x K x M (us (TFLOP/s))",
             # Neither the matmul alone nor a wrong result is the best peer.
-            "| 8x8x8 bf16 | 50 (40) | wrong | 10 (200) | 100 (20) | 0.5 (Triton) |",
+            "| 8x8x8 bf16 | 50 (40) | wrong | 10 (200) | 100 (20) | 0.5 (Triton) | - | - |",
+            # A sum has no copy beside it: its rate stands there.
+            "| shape | minic fused | torch eager | minic fused / best peer | minic fused, GB/s | minic eager / minic fused | "
+            "torch eager / minic eager |",
+            "| 8x8 bf16 | 40 | 50 | 0.8 (torch eager) | 3600 | - | - |",
             "| softmax | 2x4 f32 | minic fused | 2 | 3 | 0.5 |",
             "| linear | bf16 | addmm + relu_ | 5.0e-01 | 3e-02 |",
         ):
@@ -254,23 +364,50 @@ class Report(unittest.TestCase):
     def test_runs_are_put_together(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = []
-            for number, rows in enumerate((DOCUMENT["rows"][:5], DOCUMENT["rows"][5:])):
+            for number, rows in enumerate((DOCUMENT["rows"][:8], DOCUMENT["rows"][8:])):
                 paths.append(pathlib.Path(folder) / f"{number}.json")
                 paths[-1].write_text(json.dumps({**DOCUMENT, "rows": rows}))
             text = output_of(sys.executable, str(BENCH / "report.py"), *map(str, paths))
         self.assertEqual(text.count("## Softmax over rows"), 1)
-        self.assertIn("| 8x4 f32 | 4 | 2 |", text)
+        self.assertIn("| 8x4 f32 | 4 | 0.5 |", text)
         self.assertIn("| 2x4 f32, graph | 1.5 |", text)
+
+    def test_a_shape_is_of_one_run(self):
+        """A later run without the peer leaves nothing of the earlier one to be compared with."""
+        rows = ratios.rows_of([DOCUMENT, {"rows": [row(FUSED, 0.001)]}])
+        of_shape = [one for one in rows if one["work"] == "softmax" and one["shape"] == "8x4"]
+        self.assertEqual([(one["provider"], one["ms"]) for one in of_shape], [(FUSED, 0.001)])
+        self.assertEqual(len(rows), len(DOCUMENT["rows"]) - 7)
+
+    def test_every_work_is_shown(self):
+        self.assertEqual(set(report.TITLES), set(cases.CASES))
+        self.assertEqual(set(cases.PROVIDERS), set(cases.CASES))
+        self.assertLessEqual({name for names in cases.PROVIDERS.values() for name in names}, set(report.COLORS))
 
     def test_plots(self):
         with tempfile.TemporaryDirectory() as folder:
             report.write([DOCUMENT], pathlib.Path(folder) / "out.md", pathlib.Path(folder) / "plots")
-            self.assertEqual({path.name for path in (pathlib.Path(folder) / "plots").iterdir()}, {"softmax.svg", "linear.svg"})
-        text = report.plot("softmax", DOCUMENT["rows"][:8])
+            self.assertEqual(
+                {path.name for path in (pathlib.Path(folder) / "plots").iterdir()},
+                {"softmax.svg", "linear.svg", "sum0.svg", "share_of_limit.svg"},
+            )
+        text = report.plot("softmax", DOCUMENT["rows"][:12])
         self.assertIn("8x4 f32, JAX: 4.00x", text)
         self.assertIn("2x4 f32, minic fused: 1.50x", text)
         self.assertNotIn("2x4 f32, JAX", text)
         self.assertIsNone(report.plot("softmax", [row(FUSED, 0.004)]))
+
+    def test_plot_of_shares(self):
+        text = report.plot_of_shares(DOCUMENT["rows"])
+        for words in (
+            "softmax 8x4 f32, minic fused: 0.250<",
+            "softmax 8x4 f32, best peer: 0.500<",
+            "softmax 2x4 f32, graph, minic fused: 0.800<",
+            "softmax 2x4 f32, graph, best peer: 1.20<",
+        ):
+            self.assertIn(words, text)
+        self.assertNotIn("sum0", text)
+        self.assertIsNone(report.plot_of_shares([row(FUSED, 0.004), row("JAX", 0.002)]))
 
 
 class Svg(unittest.TestCase):
@@ -301,14 +438,18 @@ class Svg(unittest.TestCase):
         bars = self.bars(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": 10.0, "r": 100.0}}, dict.fromkeys("pqr", "#111")))
         p, q, r = (bars[name] for name in ("g, p: 1.00x", "g, q: 10x", "g, r: 100x"))
         self.assertAlmostEqual(r - q, q - p, delta=0.3)
+        bars = self.bars(svg.grouped_bars("t", "share", {"g": {"p": 0.05, "q": 1.0}}, dict.fromkeys("pq", "#111"), "", linear=True))
+        self.assertAlmostEqual(bars["g, q: 1.00"] / bars["g, p: 0.050"], 20, delta=0.1)
 
     def test_nothing_leaves_the_picture(self):
-        for high in (1.0, 5.0, 5000.0):
-            root = ET.fromstring(svg.grouped_bars("t", "time", {"g": {"p": 1.0, "q": high}}, {"p": "#111", "q": "#222"}))
+        for high, group in ((1.0, "g"), (5.0, "a group with a name of fifty letters, more or less"), (5000.0, "g")):
+            root = ET.fromstring(svg.grouped_bars("t", "time", {group: {"p": 1.0, "q": high}}, {"p": "#111", "q": "#222"}))
             width, height = map(float, root.get("viewBox").split()[2:])
             for bar in root.iter(f"{self.SPACE}rect"):
                 self.assertLess(float(bar.get("x")) + float(bar.get("width")), width - 30)
                 self.assertLess(float(bar.get("y")) + float(bar.get("height")), height)
+            label = next(text for text in root.iter(f"{self.SPACE}text") if text.text == group)
+            self.assertGreater(float(label.get("x")), 6.5 * len(group))  # It ends there.
 
 
 class Time(unittest.TestCase):

@@ -29,13 +29,16 @@ class Bench:
         self.flush = measure.Flush()
         self.rows = []
         self.jax, self.jax_error = None, None
-        if any(name.startswith("JAX") for case in options.cases for name in cases.providers_of(case.work, options.providers)):
+        if any(name.startswith("JAX") for case in options.cases for name in self.providers_of(case)):
             try:
                 self.jax = jax_peers.JaxWorker()
                 self.machine["jax"] = self.jax.about
             except Exception as error:
                 self.jax_error = error
         self.machine["versions"]["minic"] = self._minic_version()
+
+    def providers_of(self, case):
+        return cases.providers_of(case.work, self.options.providers, self.options.numerics)
 
     @staticmethod
     def _minic_version():
@@ -47,7 +50,7 @@ class Bench:
     def skip_reason(self, case, provider, candidates, budget):
         if provider == cases.COMPILED[1] and budget.late(case):
             return "not run: the time budget is short"
-        if provider == cases.EAGER:
+        if provider in cases.MINIC and provider != cases.FUSED:
             fused = [candidate for candidate in candidates if candidate.row["provider"] == cases.FUSED]
             if fused and fused[0].estimate_ms * 4 > CAP_MS:
                 return "not run: one call of minic fused takes too long already"
@@ -56,7 +59,7 @@ class Bench:
     def build(self, case, inputs, reference, budget):
         """Candidates that gave a right result; the rows of the others are done."""
         good = []
-        for provider in cases.providers_of(case.work, self.options.providers):
+        for provider in self.providers_of(case):
             is_jax = provider.startswith("JAX")
             note = graphs.note_of(case) if provider in cases.MINIC else cases.note_of(case.work, provider)
             candidate = (JaxCandidate if is_jax else TorchCandidate)(case, provider, note)

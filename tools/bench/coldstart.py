@@ -48,7 +48,7 @@ def prepare(case, folder):
 
     random_numbers = numpy.random.default_rng()
     values = {}
-    for name, sizes in graphs.inputs_of(case).items():
+    for name, sizes in case.inputs.items():
         value = random_numbers.standard_normal(sizes, numpy.float32) / numpy.float32(sizes[0] ** 0.5 if name == "w" else 1)
         if case.dtype == "bf16":
             bits = (value.view(numpy.uint32) >> 16).astype(numpy.uint16)  # Truncated: any bf16 numbers will do.
@@ -141,7 +141,7 @@ def measure(provider, case, folder, caches, minic):
     import numpy
 
     result = caches / "y.npy"
-    inputs = [argument for name in graphs.inputs_of(case) for argument in ("--input", f"{name}={folder / name}.npy")]
+    inputs = [argument for name in case.inputs for argument in ("--input", f"{name}={folder / name}.npy")]
     start = time.monotonic()
     _run([minic, "run", str(folder / "graph.ir"), "--device=cuda", *inputs, "--output", f"y={result}"], environment)
     return {"wall_s": time.monotonic() - start, "err": coldstart_child.error_of(case, folder, numpy.load(result))}

@@ -80,8 +80,8 @@ def bare_driver(case, folder):
     driver.call("cuCtxSetCurrent", context)
     function = driver.Function((folder / "graph.ptx").read_bytes(), launch["kernel"])
     yield
-    arrays = dict(zip(graphs.inputs_of(case), read(case, folder)))
-    arrays["y"] = numpy.empty(graphs.result_of(case), numpy.uint16 if case.dtype == "bf16" else numpy.float32)
+    arrays = dict(zip(case.inputs, read(case, folder)))
+    arrays["y"] = numpy.empty(case.results["y"], numpy.uint16 if case.dtype == "bf16" else numpy.float32)
     memory = {name: C.c_void_p() for name in arrays}
     for name, array in arrays.items():
         driver.call("cuMemAlloc_v2", C.byref(memory[name]), C.c_size_t(array.nbytes))
@@ -107,7 +107,7 @@ def read(case, folder):
     """The inputs as arrays; bf16 as its bits in uint16."""
     import numpy
 
-    return [numpy.load(folder / f"{name}.npy") for name in graphs.inputs_of(case)]
+    return [numpy.load(folder / f"{name}.npy") for name in case.inputs]
 
 
 def error_of(case, folder, result):

@@ -1,7 +1,5 @@
 """The works as graphs of minic, in the ops of docs/ir-reference.md. Needs nothing but Python."""
 
-import math
-
 
 class Inexpressible(Exception):
     """minic has no op or type for it; the text says which."""
@@ -32,29 +30,24 @@ class _Value:
     def __truediv__(self, other):
         return self.op("div", other)
 
-    def __neg__(self):
-        return self.op("neg")
-
     def filled(self, number):
         """A constant of this value's type."""
         return self.graph.line(f"constant {number!r}", self.sizes, self.dtype)
 
-    def convert(self, dtype):
-        return self if dtype == self.dtype else self.op("convert", dtype=dtype)
-
-    def along_rows(self, combiner):
-        """The last axis reduced."""
-        return self.op(f"reduce {combiner}", sizes=self.sizes[:-1], attributes=f", axes = [{len(self.sizes) - 1}]")
+    def reduced(self, combiner, axes):
+        sizes = [size for axis, size in enumerate(self.sizes) if axis not in axes]
+        return self.op(f"reduce {combiner}", sizes=sizes, attributes=f", axes = {list(axes)}")
 
     def over(self, other, axes):
         """Repeated to the other's sizes: axis i becomes axes[i]."""
         return self.op("broadcast", sizes=other.sizes, attributes=f", dims = {list(axes)}")
 
-    def as_column_of(self, other):
-        return self.over(other, range(len(self.sizes)))
-
     def as_row_of(self, other):
         return self.over(other, [len(other.sizes) - 1])
+
+    def normed(self, kind, *parameters):
+        """Over the last axis."""
+        return self.op(kind, *parameters, attributes=f", axes = [{len(self.sizes) - 1}], eps = 1e-05")
 
     def matmul(self, other):
         return self.op("matmul", other, sizes=(*self.sizes[:-1], other.sizes[-1]))
@@ -70,43 +63,29 @@ class _Graph:
         return _Value(self, name, sizes, dtype)
 
 
-def inputs_of(case):
-    """Names and sizes of the inputs, in the order in which every provider takes them."""
-    if case.work == "linear":
-        n, k, m = case.sizes
-        return {"x": (n, k), "w": (k, m), "b": (m,)}
-    if case.work == "attention":
-        mask = {"mask": case.sizes[2:3] * 2} if case.causal else {}
-        return {"q": case.sizes, "k": case.sizes, "v": case.sizes, **mask}
-    vectors = {"layernorm": ("gamma", "beta"), "rmsnorm": ("gamma",), "bias_gelu": ("b",)}.get(case.work, ())
-    return {"x": case.sizes, **{name: case.sizes[-1:] for name in vectors}}
-
-
-def result_of(case):
-    return (case.sizes[0], case.sizes[2]) if case.work == "linear" else case.sizes
-
-
 def text_of(case):
     if case.dtype == "tf32":
         raise Inexpressible("minic has no tf32 matmul")
-    graph, inputs = _Graph(), inputs_of(case)
-    result = _BODIES[case.work](*(_Value(graph, f"%{name}", sizes, case.dtype) for name, sizes in inputs.items()))
-    parameters = ", ".join(f"%{name}: {tensor(sizes, case.dtype)}" for name, sizes in inputs.items())
-    header = f"graph @{case.work}({parameters}) -> (y: {tensor(result_of(case), case.dtype)}) {{"
-    return "\n".join(["minic 1", header, *graph.lines, f"  return {result.name}", "}", ""])
+    graph = _Graph()
+    values = _BODIES[case.work](*(_Value(graph, f"%{name}", sizes, case.dtype) for name, sizes in case.inputs.items()))
+    values = values if isinstance(values, tuple) else (values,)
+    parameters = ", ".join(f"%{name}: {tensor(sizes, case.dtype)}" for name, sizes in case.inputs.items())
+    results = ", ".join(f"{name}: {tensor(sizes, case.dtype)}" for name, sizes in case.results.items())
+    header = f"graph @{case.work}({parameters}) -> ({results}) {{"
+    returned = ", ".join(value.name for value in values)
+    return "\n".join(["minic 1", header, *graph.lines, f"  return {returned}", "}", ""])
 
 
 def note_of(case):
-    if case.work == "bias_gelu":
-        return "erf written out (Abramowitz and Stegun 7.1.26, 1.5e-7): no op gives it"
-    if case.causal:
-        return "the mask is an input that is added to the scores; nothing is skipped"
-    return ""
+    return "the mask is an input that is added to the scores; nothing is skipped" if case.causal else ""
 
 
-def _softmax(x):
-    e = (x - x.along_rows("max").as_column_of(x)).op("exp")
-    return e / e.along_rows("sum").as_column_of(e)
+def _softmax(x, axis=-1):
+    """Written out, since the op softmax is f32 throughout and torch's eager form is not."""
+    axis %= len(x.sizes)
+    kept = [other for other in range(len(x.sizes)) if other != axis]
+    e = (x - x.reduced("max", [axis]).over(x, kept)).op("exp")
+    return e / e.reduced("sum", [axis]).over(e, kept)
 
 
 def _linear(x, w, b):
@@ -114,43 +93,9 @@ def _linear(x, w, b):
     return (product + b.as_row_of(product)).op("relu")
 
 
-def _mean(x):
-    total = x.along_rows("sum")
-    return total / total.filled(float(x.sizes[-1]))
-
-
-def _scaled(x):
-    """x over the root of its mean square, row by row; eps 1e-5."""
-    square = _mean(x * x)
-    return x * (square + square.filled(1e-05)).op("rsqrt").as_column_of(x)
-
-
-# The norms and gelu compute in f32, as the libraries do.
-def _layernorm(x, gamma, beta):
-    wide = x.convert("f32")
-    y = _scaled(wide - _mean(wide).as_column_of(wide))
-    return (y * gamma.convert("f32").as_row_of(y) + beta.convert("f32").as_row_of(y)).convert(x.dtype)
-
-
-def _rmsnorm(x, gamma):
-    y = _scaled(x.convert("f32"))
-    return (y * gamma.convert("f32").as_row_of(y)).convert(x.dtype)
-
-
-def _erf(u):
-    """1 - (a1 t + ... + a5 t^5) exp(-u^2) with t = 1 / (1 + p u) for u >= 0, and odd."""
-    one, a = u.filled(1.0), u.op("max", -u)
-    t = one / (one + a * u.filled(0.3275911))
-    polynomial = u.filled(1.061405429)
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        polynomial = polynomial * t + u.filled(coefficient)
-    y = one - polynomial * t * (-(a * a)).op("exp")
-    return u.op("compare lt", u.filled(0.0), dtype="i1").op("select", -y, y, dtype=u.dtype)
-
-
-def _bias_gelu(x, b):
-    z = (x + b.as_row_of(x)).convert("f32")
-    return (z * z.filled(0.5) * (z.filled(1.0) + _erf(z * z.filled(math.sqrt(0.5))))).convert(x.dtype)
+def _residual_layernorm(x, r, gamma, beta):
+    total = x + r
+    return total.normed("layernorm", gamma, beta), total
 
 
 def _attention(q, k, v, mask=None):
@@ -164,10 +109,16 @@ def _attention(q, k, v, mask=None):
 
 _BODIES = {
     "softmax": _softmax,
+    "softmax0": lambda x: _softmax(x, 0),
     "linear": _linear,
-    "layernorm": _layernorm,
-    "rmsnorm": _rmsnorm,
-    "bias_gelu": _bias_gelu,
+    "layernorm": lambda x, gamma, beta: x.normed("layernorm", gamma, beta),
+    "residual_layernorm": _residual_layernorm,
+    "rmsnorm": lambda x, gamma: x.normed("rmsnorm", gamma),
+    "bias_gelu": lambda x, b: (x + b.as_row_of(x)).op("gelu"),
+    "bias_relu": lambda x, b: (x + b.as_row_of(x)).op("relu"),
+    "transpose": lambda x: x.op("transpose", sizes=x.sizes[::-1], attributes=", perm = [1, 0]"),
+    "sum0": lambda x: x.reduced("sum", [0]),
+    "sum_all": lambda x: x.reduced("sum", range(len(x.sizes))),
     "attention": _attention,
     "copy": lambda x: x,
 }

@@ -8,7 +8,6 @@ import sys
 import time
 
 import cases
-import graphs
 
 # JAX would take most of the memory at once, and torch is on the same GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -31,6 +30,11 @@ def layernorm(x, gamma, beta):
     return (centered * scale * gamma + beta).astype(x.dtype)
 
 
+def residual_layernorm(x, r, gamma, beta):
+    total = x + r
+    return layernorm(total, gamma, beta), total
+
+
 def rmsnorm(x, gamma):
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     return (wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + EPS) * gamma).astype(x.dtype)
@@ -51,24 +55,33 @@ def function_of(case, provider):
     precision = PRECISION.get(case.dtype)
     return {
         "softmax": lambda x: jax.nn.softmax(x, axis=-1),
+        "softmax0": lambda x: jax.nn.softmax(x, axis=0),
         "linear": lambda x, w, b: jax.nn.relu(jnp.matmul(x, w, precision=precision) + b),
         "layernorm": layernorm,
+        "residual_layernorm": residual_layernorm,
         "rmsnorm": rmsnorm,
         "bias_gelu": lambda x, b: jax.nn.gelu(x + b, approximate=False),
+        "bias_relu": lambda x, b: jax.nn.relu(x + b),
+        "transpose": jnp.transpose,
+        "sum0": lambda x: x.sum(0),
+        "sum_all": jnp.sum,
         "attention": attention,
         "copy": jnp.copy,
     }[case.work]
 
 
 def make_inputs(case):
+    """As torch_peers.make_inputs."""
     tensors = []
-    for number, (name, sizes) in enumerate(graphs.inputs_of(case).items()):
+    for number, (name, sizes) in enumerate(case.inputs.items()):
         if name == "mask":
             value = jnp.triu(jnp.full(sizes, -jnp.inf, jnp.float32), 1)
         else:
             value = jax.random.normal(jax.random.key(number), sizes, jnp.float32)
         if name == "w":
             value = value / jnp.float32(sizes[0] ** 0.5)
+        if case.work in cases.SUMS:
+            value = jnp.round(value)
         tensors.append(value.astype(DTYPES[case.dtype]))
     return tensors
 
@@ -87,6 +100,13 @@ def reference(case, inputs):
     return jax.jit(lambda *heads: jax.lax.map(head, heads))(q, k, v).reshape(case.sizes)
 
 
+def error_of(output, wanted):
+    """As measure.error_of, of one result."""
+    difference = jnp.abs(output.astype(jnp.float64) - wanted).max()
+    error = float(difference / jnp.abs(wanted.astype(jnp.float64)).max())
+    return error if error == error else float("inf")
+
+
 class Candidate:
     def __init__(self, case, provider):
         inputs = make_inputs(case)
@@ -97,13 +117,11 @@ class Candidate:
         self.inputs = jax.block_until_ready(inputs)
         self.function = jax.jit(function_of(case, provider))
         begin = time.perf_counter()
-        output = jax.block_until_ready(self.function(*self.inputs))
+        outputs = jax.block_until_ready(self.function(*self.inputs))
         self.first_call_s = time.perf_counter() - begin
-        output = jnp.swapaxes(output, 1, 2) if heads_inside else output
-        difference = jnp.abs(output.astype(jnp.float64) - wanted).max()
-        self.err = float(difference / jnp.abs(wanted.astype(jnp.float64)).max())
-        self.err = self.err if self.err == self.err else float("inf")
-        del output, wanted
+        outputs = jnp.swapaxes(outputs, 1, 2) if heads_inside else outputs
+        self.err = max(map(error_of, jax.tree.leaves(outputs), jax.tree.leaves(wanted)))
+        del outputs, wanted
         self.estimate_s = min(self.pipelined(1) for _ in range(3))
 
     def pipelined(self, calls, before=None):

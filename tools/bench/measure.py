@@ -1,6 +1,7 @@
 """Times on a GPU, through torch: medians of rounds in which all candidates run in random order, so that clocks and heat are the
 same for all. All times are in milliseconds."""
 
+import itertools
 import random
 import statistics
 import time
@@ -81,8 +82,19 @@ def poison(output):
     output.fill_(float("nan"))
 
 
-def error_of(output, reference):
-    """The largest error over the largest magnitude of the reference; infinite where the output is not a number."""
+def error_of(outputs, references):
+    """The largest error of any result over the largest magnitude of its reference; infinite where a result is not a number."""
+    for output, reference in itertools.zip_longest(outputs, references):
+        if output is None or reference is None or output.shape != reference.shape:
+            raise ValueError(f"results of {shapes(outputs)}, expected {shapes(references)}")
+    return max(map(_error_of, outputs, references))
+
+
+def shapes(tensors):
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+
+
+def _error_of(output, reference):
     scale, worst = 0.0, 0.0
     # In pieces: a copy of everything in f64 would be as large as four of bf16.
     for part, wanted in zip(output.reshape(-1).split(1 << 26), reference.reshape(-1).split(1 << 26)):

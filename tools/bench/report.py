@@ -3,7 +3,9 @@
 
     tools/bench/report.py RUN.json... [--markdown OUT] [--plots DIR]
 
-Several runs are put together; a ratio is always of one run and one shape.
+Several runs are put together; a shape that is in more than one is taken from the last, so that a ratio is of one run and one shape.
+Beside a table and a plot of times for each work there is one plot of all shapes, share_of_limit.svg: the time of a copy of as many
+bytes over that of minic fused and of the best peer.
 """
 
 import argparse
@@ -12,14 +14,21 @@ import pathlib
 import sys
 
 import cases
+import ratios
 import svg
 
 TITLES = {
     "softmax": "Softmax over rows",
+    "softmax0": "Softmax over columns (axis 0)",
     "linear": "Y = ReLU(XW + b), N x K x M",
     "layernorm": "Layer norm over rows",
+    "residual_layernorm": "Layer norm of x + r over rows, and x + r",
     "rmsnorm": "RMS norm over rows",
     "bias_gelu": "GELU(x + b), with erf",
+    "bias_relu": "ReLU(x + b)",
+    "transpose": "Transpose",
+    "sum0": "Sums of columns (axis 0)",
+    "sum_all": "Sum of all elements",
     "attention": "Attention forward",
     "copy": "Copy",
 }
@@ -29,8 +38,10 @@ TITLES = {
 # compiler green, Triton violet, JAX pink, limits grey.
 COLORS = {
     cases.FUSED: "#2563eb",
+    cases.EXACT: "#1e3a8a",
+    cases.FAST: "#0ea5e9",
     cases.EAGER: "#93b4f5",
-    "torch eager": "#f59e0b",
+    cases.TORCH_EAGER: "#f59e0b",
     "torch.softmax": "#b45309",
     "addmm + relu_": "#b45309",
     "F.layer_norm": "#b45309",
@@ -50,30 +61,6 @@ COLORS = {
 }
 
 
-def headline(row):
-    """The time that a row is judged by: inside a graph where launching takes as long as the work, else with a cold L2."""
-    return row["graph_ms"] if row["small"] else row["ms"]
-
-
-def grouped(rows):
-    """{(shape, dtype): {provider: row}}, in the order of the rows."""
-    groups = {}
-    for row in rows:
-        groups.setdefault((row["shape"], row["dtype"]), {})[row["provider"]] = row
-    return groups
-
-
-def is_peer(row):
-    """Neither minic nor only a limit; the copy is a peer at copying."""
-    return row["provider"] not in cases.MINIC and (row["provider"] not in cases.REFERENCES or row["work"] == "copy")
-
-
-def best_peer(row_of):
-    """The row of the fastest peer; None if none has a time."""
-    peers = [row for row in row_of.values() if is_peer(row) and row["ok"] and headline(row)]
-    return min(peers, key=headline) if peers else None
-
-
 def _microseconds(milliseconds):
     return f"{milliseconds * 1e3:.4g}"
 
@@ -81,7 +68,7 @@ def _microseconds(milliseconds):
 def _cell(row):
     if row is None or not row["ok"]:
         return "-" if row is None or row["err"] is None else "wrong"
-    time = headline(row)
+    time = ratios.headline(row)
     if not time:
         # A time of another kind is worth showing, but nothing is judged by it.
         other = row.get("kernels_ms") or row["ms_warm"]
@@ -89,11 +76,32 @@ def _cell(row):
     return _microseconds(time) + (f" ({row['tflops'] * row['ms'] / time:.3g})" if row["tflops"] else "")
 
 
-def _ratio(row_of):
-    ours, best = row_of.get(cases.FUSED), best_peer(row_of)
-    if not ours or not ours["ok"] or not headline(ours) or not best:
-        return "-"
-    return f"{headline(ours) / headline(best):.3g} ({best['provider']})"
+def _number(value):
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _over_best(row_of):
+    best = ratios.best_peer(row_of)
+    value = ratios.quotient(row_of, cases.FUSED, best["provider"]) if best else None
+    return "-" if value is None else f"{value:.3g} ({best['provider']})"
+
+
+def _rate(row_of):
+    row = row_of.get(cases.FUSED)
+    return f"{row['gbps']:.0f}" if row and row["gbps"] else "-"
+
+
+def _columns(work):
+    """What is said of a shape beside its times: {title: function of its rows}."""
+    columns = {"minic fused / best peer": _over_best}
+    if ratios.limit_of(work):
+        columns["share of the limit"] = lambda row_of: _number(ratios.quotient(row_of, ratios.limit_of(work), cases.FUSED))
+    if work in cases.SUMS:
+        columns["minic fused, GB/s"] = _rate
+    if cases.EAGER in cases.PROVIDERS[work]:
+        columns["minic eager / minic fused"] = lambda row_of: _number(ratios.quotient(row_of, cases.EAGER, cases.FUSED))
+        columns["torch eager / minic eager"] = lambda row_of: _number(ratios.quotient(row_of, cases.TORCH_EAGER, cases.EAGER))
+    return columns
 
 
 def table(header, lines):
@@ -107,18 +115,19 @@ def _providers(rows):
 
 def _work_section(work, rows):
     providers = _providers(rows)
-    groups = grouped(rows)
+    groups = ratios.grouped(rows)
     unit = "us (TFLOP/s)" if any(row["tflops"] for row in rows) else "us"
     lines = [f"## {TITLES[work]} ({unit})", ""]
+    columns = _columns(work)
     lines += table(
-        ["shape", *providers, "minic fused / best peer"],
+        ["shape", *providers, *columns],
         [
             [
-                f"{shape} {dtype}" + (", graph" if next(iter(row_of.values()))["small"] else ""),
+                ratios.label(row_of),
                 *(_cell(row_of.get(name)) for name in providers),
-                _ratio(row_of),
+                *(column(row_of) for column in columns.values()),
             ]
-            for (shape, dtype), row_of in groups.items()
+            for row_of in groups.values()
         ],
     )
     lines += ["", *_notes(rows)]
@@ -131,7 +140,7 @@ def _notes(rows):
     for row in rows:
         if row["note"]:
             shapes.setdefault((row["provider"], row["note"]), []).append(f"{row['shape']} {row['dtype']}")
-    count = len(grouped(rows))
+    count = len(ratios.grouped(rows))
     for (provider, note), where in shapes.items():
         places = "" if len(where) == count else f" ({', '.join(where)})"
         yield f"- {provider}{places}: {note}"
@@ -185,14 +194,16 @@ def markdown(documents):
     for document in documents:
         lines += machine_lines(document["machine"])
     lines += [
-        "Times are medians over rounds in which all providers of a shape take turns in random order; each result was first checked",
-        "against f64. 'graph': one call within a replayed CUDA graph; elsewhere single calls with a cold L2. In parentheses after",
-        "a time: TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is judged by it. The last",
-        "column compares times: below 1, minic is faster. Limits (the copy, the matmul alone) are no peers. torch.compile max-autotune",
-        "is its mode without CUDA graphs, so that it can be put into one.",
+        "Times are medians over rounds in which all providers of a shape take turns in random order; each result was first",
+        "checked against f64. 'graph': one call within a replayed CUDA graph; elsewhere single calls with a cold L2. In",
+        "parentheses after a time: TFLOP/s; a time in parentheses alone is the sum of JAX's kernels' times, and nothing is",
+        "judged by it. Of the last columns: over the best peer's time, below 1 minic is faster; the share of the limit is the",
+        "time of a copy of as many bytes, half of them read and half written, over that of minic fused. Limits (the copy, the",
+        "matmul alone) are no peers, nor is minic in other numerics than the default. torch.compile max-autotune is its mode",
+        "without CUDA graphs, so that it can be put into one.",
         "",
     ]
-    rows = [row for document in documents for row in document["rows"]]
+    rows = ratios.rows_of(documents)
     for work in dict.fromkeys(row["work"] for row in rows):
         lines += _work_section(work, [row for row in rows if row["work"] == work])
     return "\n".join(lines + _host_section(rows) + _errors_section(rows)).rstrip("\n") + "\n"
@@ -201,17 +212,32 @@ def markdown(documents):
 def plot(work, rows):
     """Times over that of the best peer, as SVG text; None where nothing can be compared."""
     groups = {}
-    for (shape, dtype), row_of in grouped(rows).items():
-        best = best_peer(row_of)
-        bars = {
-            name: headline(row_of[name]) / headline(best)
-            for name in _providers(rows)
-            if best and name in row_of and row_of[name]["ok"] and headline(row_of[name])
-        }
+    for (shape, dtype), row_of in ratios.grouped(rows).items():
+        best = ratios.best_peer(row_of)
+        times = {name: ratios.quotient(row_of, name, best["provider"]) for name in _providers(rows)} if best else {}
+        bars = {name: time for name, time in times.items() if time}
         if bars:
             groups[f"{shape} {dtype}"] = bars
     colors = {name: COLORS[name] for name in _providers(rows)}
     return svg.grouped_bars(TITLES[work], "time over the best peer's (less is faster)", groups, colors) if groups else None
+
+
+def plot_of_shares(rows):
+    """How near each shape of each work comes to its limit, as SVG text; None where no limit was measured."""
+    groups = {}
+    for work in dict.fromkeys(row["work"] for row in rows if ratios.limit_of(row["work"])):
+        for row_of in ratios.grouped([row for row in rows if row["work"] == work]).values():
+            best = ratios.best_peer(row_of)
+            shares = {
+                cases.FUSED: ratios.quotient(row_of, ratios.limit_of(work), cases.FUSED),
+                "best peer": ratios.quotient(row_of, ratios.limit_of(work), best["provider"]) if best else None,
+            }
+            bars = {name: share for name, share in shares.items() if share}
+            if bars:
+                groups[f"{work} {ratios.label(row_of)}"] = bars
+    colors = {cases.FUSED: COLORS[cases.FUSED], "best peer": COLORS[cases.TORCH_EAGER]}
+    label = "time of a copy of as many bytes over that of the work (more is faster)"
+    return svg.grouped_bars("Share of the limit", label, groups, colors, suffix="", linear=True) if groups else None
 
 
 def write(documents, markdown_path=None, plots=None):
@@ -219,11 +245,12 @@ def write(documents, markdown_path=None, plots=None):
         markdown_path.write_text(markdown(documents))
     if plots:
         plots.mkdir(parents=True, exist_ok=True)
-        rows = [row for document in documents for row in document["rows"]]
-        for work in dict.fromkeys(row["work"] for row in rows):
-            text = plot(work, [row for row in rows if row["work"] == work])
+        rows = ratios.rows_of(documents)
+        works = dict.fromkeys(row["work"] for row in rows)
+        texts = {work: plot(work, [row for row in rows if row["work"] == work]) for work in works}
+        for name, text in {**texts, "share_of_limit": plot_of_shares(rows)}.items():
             if text:
-                (plots / f"{work}.svg").write_text(text)
+                (plots / f"{name}.svg").write_text(text)
 
 
 def main():

@@ -3,7 +3,7 @@
 import html
 import math
 
-WIDTH, LEFT, RIGHT = 980, 215, 60
+WIDTH, RIGHT = 980, 60
 BAR, GAP, GROUP_GAP = 11, 2, 16
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
@@ -24,7 +24,7 @@ def _text(x, y, text, kind="", anchor="start"):
 
 
 def _shown(value):
-    return f"{value:.2f}" if value < 10 else f"{value:.3g}"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.3g}"
 
 
 def _line(x1, y1, x2, y2, kind):
@@ -32,11 +32,13 @@ def _line(x1, y1, x2, y2, kind):
 
 
 class _Axis:
-    """Maps values to x: linear from 0, or logarithmic where the values span more than a factor of 8."""
+    """Maps values to x from `left` on: linear from 0, or logarithmic where that is allowed and the values span more than a factor
+    of 8."""
 
-    def __init__(self, values):
+    def __init__(self, values, left, linear):
         low, high = min(values), max(values)
-        self.log = high > 8 * low
+        self.left = left
+        self.log = high > 8 * low and not linear
         if self.log:
             # Bars start below 1, so that the bar of the best is seen.
             self.low, self.high = math.log10(min(low, 1.0) / 2), math.log10(high * 1.15)
@@ -50,28 +52,29 @@ class _Axis:
 
     def x(self, value):
         place = math.log10(value) if self.log else value
-        return LEFT + (place - self.low) / (self.high - self.low) * (WIDTH - LEFT - RIGHT)
+        return self.left + (place - self.low) / (self.high - self.low) * (WIDTH - self.left - RIGHT)
 
 
-def _legend(names, colors, y):
+def _legend(names, colors, left, y):
     """Rows of keys, and the height that they take."""
-    parts, x, top = [], LEFT, y
+    parts, x, top = [], left, y
     for name in names:
         width = 28 + 7.1 * len(name)
-        if x > LEFT and x + width > WIDTH - 10:
-            x, y = LEFT, y + 18
+        if x > left and x + width > WIDTH - 10:
+            x, y = left, y + 18
         parts.append(f'<rect x="{x:.1f}" y="{y - 9}" width="11" height="11" rx="2" fill="{colors[name]}"/>')
         parts.append(_text(x + 16, y + 1, name))
         x += width
     return parts, y + 18 - top
 
 
-def grouped_bars(title, axis_label, groups, colors, suffix="x"):
+def grouped_bars(title, axis_label, groups, colors, suffix="x", linear=False):
     """`groups` is {group: {series: value > 0}}, `colors` {series: color}; a series that a group lacks takes no room in it."""
     present = {name for bars in groups.values() for name in bars}
-    axis = _Axis([value for bars in groups.values() for value in bars.values()])
-    parts = [_text(LEFT, 26, title, "title")]
-    legend, legend_height = _legend([name for name in colors if name in present], colors, 50)
+    left = max(215, 7 * max(map(len, groups)) + 10)  # Room for the longest label.
+    axis = _Axis([value for bars in groups.values() for value in bars.values()], left, linear)
+    parts = [_text(left, 26, title, "title")]
+    legend, legend_height = _legend([name for name in colors if name in present], colors, left, 50)
     parts += legend
     top = 50 + legend_height + 6
     height = sum(len(bars) * (BAR + GAP) + GROUP_GAP for bars in groups.values())
@@ -81,12 +84,12 @@ def grouped_bars(title, axis_label, groups, colors, suffix="x"):
         parts.append(_line(x, top, x, bottom, "one" if tick == 1 else "grid"))
         parts.append(_text(x, bottom + 16, f"{tick:.3g}{suffix}", anchor="middle"))
     parts.append(
-        _text((LEFT + WIDTH - RIGHT) / 2, bottom + 36, axis_label + (", logarithmic" if axis.log else ""), anchor="middle")
+        _text((left + WIDTH - RIGHT) / 2, bottom + 36, axis_label + (", logarithmic" if axis.log else ""), anchor="middle")
     )
-    y, start = top + GROUP_GAP / 2, LEFT if axis.log else axis.x(0)
+    y, start = top + GROUP_GAP / 2, left if axis.log else axis.x(0)
     for group, bars in groups.items():
         middle = y + len(bars) * (BAR + GAP) / 2 + 4
-        parts.append(_text(LEFT - 10, middle, group, anchor="end"))
+        parts.append(_text(left - 10, middle, group, anchor="end"))
         for name, value in bars.items():
             end = axis.x(value)
             parts.append(

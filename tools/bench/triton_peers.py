@@ -4,8 +4,6 @@ import torch
 import triton
 import triton.language as tl
 
-import graphs
-
 
 @triton.jit
 def softmax_row(x, y, columns, BLOCK: tl.constexpr):
@@ -156,7 +154,7 @@ def _flat(kernel, tensors, extra=(), block=2048):
 
 def build(case, provider, inputs):
     """A function that returns the result, one tensor for all calls; it runs on the current stream, whatever `stream` it is told."""
-    y = torch.empty(graphs.result_of(case), dtype=inputs[0].dtype, device="cuda")
+    y = torch.empty(case.results["y"], dtype=inputs[0].dtype, device="cuda")
     launch = {
         "softmax": lambda: _softmax(provider, inputs, y),
         "linear": lambda: _linear(case, inputs, y),
