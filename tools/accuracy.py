@@ -149,7 +149,7 @@ def measure(function, dtype, device, stride, pool, parallel):
     tensor = f"tensor<Nx{dtype}>"
     text = f"graph @f({', '.join(f'%{n}: {tensor}' for n in names)}) -> (r: {tensor}) {{\n"
     text += f"  %r = {function} {', '.join('%' + n for n in names)} : {tensor}\n  return %r\n}}\n"
-    executable = minic.compile(text, device=device).load(device)
+    executable = minic.compile(text, device=device, numerics="exact").load(device)
     found, pending = [], collections.deque()
     for operands in chunks(function, dtype, stride):
         pending.append(pool.apply_async(worst_of, ((dtype, function, operands, np.asarray(executable(*operands))),)))

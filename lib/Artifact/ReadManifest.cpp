@@ -164,6 +164,8 @@ private:
     kernel.threads = place["threads"].number(0, INT32_MAX);
     kernel.sharedBytes = place["sharedBytes"].number(0, INT32_MAX);
     kernel.dynamicSharedBytes = place["dynamicSharedBytes"].number(0, INT32_MAX);
+    if (place.has("clusterCtas"))
+      kernel.clusterCtas = place["clusterCtas"].number(1, 16);
     kernel.waitsForLaunches = place.has("waitsForLaunches") && place["waitsForLaunches"].isTrue();
     kernel.ptx = blob(place["ptx"]);
     kernel.cubin = blob(place["cubin"]);

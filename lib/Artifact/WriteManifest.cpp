@@ -55,6 +55,8 @@ private:
                  {"threads", kernel.threads},
                  {"sharedBytes", kernel.sharedBytes},
                  {"dynamicSharedBytes", kernel.dynamicSharedBytes}};
+    if (kernel.clusterCtas > 1)
+      json["clusterCtas"] = kernel.clusterCtas;
     if (kernel.waitsForLaunches)
       json["waitsForLaunches"] = true;
     json["ptx"] = blob(kernel.ptx);

@@ -1,5 +1,5 @@
 // Mbarriers, TMA, and the fence between the two ways to shared memory.
-#include "Lowering.h"
+#include "AsmCall.h"
 
 #include "minic/IR/SharedLayout.h"
 
@@ -30,8 +30,7 @@ void lowerMbarrierInit(KernelLowering &k, Operation &op) {
   k.set(op.result(), {global});
 }
 
-/// The mbarrier that operand `i` means at the position that follows it.
-static llvm::Value *mbarrierAt(KernelLowering &k, Operation &op, unsigned i, llvm::Value **lap = nullptr) {
+llvm::Value *mbarrierAt(KernelLowering &k, Operation &op, unsigned i, llvm::Value **lap) {
   int64_t count = op.operand(i)->type().shape()[0].getCoefficient();
   llvm::Value *slot = ringSlot(k, k.scalar(op.operand(i + 1)), count, lap);
   return k.ir.CreateInBoundsGEP(k.ir.getInt64Ty(), k.scalar(op.operand(i)), slot);
@@ -132,9 +131,9 @@ void lowerTma(KernelLowering &k, Operation &op) {
   }
 }
 
-void lowerLaunchOrder(KernelLowering &k, Operation &op) {
-  k.ir.CreateIntrinsic(op.is(OpKind::LaunchWait) ? nvvm::nvvm_griddepcontrol_wait : nvvm::nvvm_griddepcontrol_launch_dependents,
-                       {});
+void lowerLaunchWait(KernelLowering &k, Operation &) {
+  // As text: the intrinsic is said to touch no memory, and loads would move across it.
+  AsmCall(k.ir).emit("griddepcontrol.wait;", /*convergent=*/true);
 }
 
 void lowerFenceAsync(KernelLowering &k, Operation &) { k.ir.CreateIntrinsic(nvvm::nvvm_fence_proxy_async_shared_cta, {}); }

@@ -46,10 +46,10 @@ Expected<std::unique_ptr<Backend>> Backend::create(const TargetInfo &target) {
   if (!backend)
     return Diagnostic{.code = ErrorCode::BackendFailed, .message = "LLVM has no NVPTX back end: " + error};
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // A product and a sum round twice unless the IR says `fma`.
-  // No features: LLVM then takes the lowest PTX version that has the target, which the oldest drivers read.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;            // A product and a sum round twice unless the IR says `fma`.
+  std::string features = "+ptx" + std::to_string(target.minPtx); // The lowest, which the oldest drivers read.
   std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
-      triple, std::string(target.name), "", options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      triple, std::string(target.name), features, options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   if (!machine)
     return Diagnostic{.code = ErrorCode::BackendFailed, .message = "LLVM cannot compile for " + std::string(target.name)};
   return std::unique_ptr<Backend>(new Backend(std::move(machine)));

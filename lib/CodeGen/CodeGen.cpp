@@ -32,7 +32,8 @@ static KernelCode describe(Function &kernel) {
                   .dims = kernel.dimNames(),
                   .threads = threadsOf(kernel),
                   .sharedBytes = shared.declared,
-                  .dynamicSharedBytes = shared.dynamic};
+                  .dynamicSharedBytes = shared.dynamic,
+                  .clusterCtas = clusterCtas(kernel)};
   for (Operation &op : kernel.body())
     code.waitsForLaunches |= op.is(OpKind::LaunchWait);
   for (Value *param : kernel.params()) {

@@ -10,14 +10,17 @@ namespace minic::codegen {
 
 int64_t threadsOf(const Function &kernel) {
   const Attribute *threads = kernel.attr("threads");
-  return threads && threads->asInt() ? *threads->asInt() : 0;
+  return threads && threads->asInt() ? *threads->asInt() / clusterCtas(kernel) : 0;
 }
 
+/// Buffers that change while the kernel runs: what it stores to, and before a launch_wait any.
 static std::unordered_set<const Value *> storedBuffers(Function &kernel) {
   std::unordered_set<const Value *> stored;
   walk(kernel.body(), [&](Operation &op) {
     if (op.is(OpKind::Store))
       stored.insert(op.operand(1));
+    if (op.is(OpKind::LaunchWait))
+      stored.insert(kernel.params().begin(), kernel.params().end());
   });
   return stored;
 }
@@ -38,6 +41,10 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("nvvm.reqntid", std::to_string(threadsOf(kernel)) + ",1,1");
+  if (int64_t ctas = clusterCtas(kernel); ctas > 1)
+    function->addFnAttr("nvvm.cluster_dim", std::to_string(ctas) + ",1,1");
+  if (const Attribute *resident = kernel.attr("resident"))
+    function->addFnAttr("nvvm.minctasm", resident->str());
   walk(kernel.body(), [&](Operation &op) {
     if (op.info().effects & Convergent)
       function->addFnAttr(llvm::Attribute::Convergent);
@@ -73,7 +80,7 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
 
 KernelLowering::KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, Diagnostics &errors)
     : ir(function.getContext()), target(target), kernel(kernel), setup(function.getContext()), function(function), errors(errors),
-      threads(threadsOf(kernel)), stored(storedBuffers(kernel)) {}
+      threads(threadsOf(kernel)), cluster(clusterCtas(kernel)), stored(storedBuffers(kernel)) {}
 
 void KernelLowering::run() {
   // The setup code goes before the entry block's terminator, whenever it is found to be needed.
@@ -122,10 +129,46 @@ void KernelLowering::fail(const Operation &op, std::string message) {
   }
 }
 
+static int64_t registersOf(const Operation &op) {
+  const Layout *layout = op.result()->type().layout();
+  return layout ? layout->numRegs() : 1;
+}
+
+static bool sharesRun(const Operation &first, const Operation &op) {
+  return registersOf(first) == registersOf(op) && !isReluConvert(first) && !isReluConvert(op);
+}
+
+/// Only says which values its registers are.
+static bool emitsNothing(const Operation &op) {
+  return op.is(OpKind::Constant) || op.is(OpKind::Broadcast) || op.is(OpKind::Spread);
+}
+
+static bool usesOneOf(const Operation &op, std::span<Operation *const> run) {
+  return std::any_of(op.operands().begin(), op.operands().end(),
+                     [&](const Value *operand) { return std::find(run.begin(), run.end(), operand->definition()) != run.end(); });
+}
+
 std::vector<Registers> KernelLowering::lowerRegion(Block &block) {
-  for (Operation &op : block)
-    if (!op.info().terminator)
-      lowerOperation(op);
+  std::vector<Operation *> run; // Element-wise ops that wait to be lowered together.
+  auto lowerRun = [&] {
+    if (!run.empty())
+      lowerElementwise(*this, run);
+    run.clear();
+  };
+  for (Operation &op : block) {
+    if (op.info().terminator)
+      break;
+    if (op.info().elementwise) {
+      if (!run.empty() && !sharesRun(*run.front(), op))
+        lowerRun();
+      run.push_back(&op);
+      continue;
+    }
+    if (!emitsNothing(op) || usesOneOf(op, run))
+      lowerRun();
+    lowerOperation(op);
+  }
+  lowerRun();
   std::vector<Registers> yielded;
   for (Value *operand : block.back()->operands())
     yielded.push_back(get(operand));
@@ -133,12 +176,11 @@ std::vector<Registers> KernelLowering::lowerRegion(Block &block) {
 }
 
 void KernelLowering::lowerOperation(Operation &op) {
-  if (op.info().elementwise)
-    return lowerElementwise(*this, op);
   switch (op.kind()) {
   case OpKind::Constant:
     return lowerConstant(*this, op);
   case OpKind::Broadcast:
+  case OpKind::Spread:
     return lowerBroadcast(*this, op);
   case OpKind::Reduce:
     return lowerReduce(*this, op);
@@ -185,9 +227,13 @@ void KernelLowering::lowerOperation(Operation &op) {
   case OpKind::TmaStore:
   case OpKind::TmaStoreWait:
     return lowerTma(*this, op);
-  case OpKind::LaunchNext:
   case OpKind::LaunchWait:
-    return lowerLaunchOrder(*this, op);
+    return lowerLaunchWait(*this, op);
+  case OpKind::ClusterArrive:
+  case OpKind::ClusterWait:
+    return lowerClusterMeeting(*this, op);
+  case OpKind::ClusterStore:
+    return lowerClusterStore(*this, op);
   case OpKind::FenceAsync:
     return lowerFenceAsync(*this, op);
   case OpKind::StMatrix:
@@ -207,7 +253,8 @@ void KernelLowering::lowerOperation(Operation &op) {
 
 void KernelLowering::lowerProgramId(Operation &op) {
   // A grid has less than 2^31 programs, so each of its axes fits 32 bits and the divisions need no more.
-  llvm::Value *linear = ir.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
+  llvm::Value *linear = ir.CreateIntrinsic(
+      cluster > 1 ? llvm::Intrinsic::nvvm_read_ptx_sreg_clusterid_x : llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {});
   std::vector<DimExpr> grid = op.dimsAttr("grid");
   for (unsigned axis = op.numResults(); axis-- > 0;) {
     llvm::Value *id = linear;
@@ -307,13 +354,15 @@ void KernelLowering::lowerRole(Operation &op) {
   });
 }
 
-int64_t KernelLowering::warpsHere() const { return role ? roleWarps(*role) : threads / 32; }
+int64_t KernelLowering::warpsHere() const { return role ? roleWarps(*role) : threads / 32 * cluster; }
 
 llvm::Value *KernelLowering::isFirstThread() {
   if (oneThread)
     return nullptr;
-  if (!firstThread)
-    firstThread = setup.CreateAnd(setup.CreateICmpEQ(lane(), i32(0)), setup.CreateICmpEQ(warp(), i32(0)));
+  if (!firstThread) {
+    llvm::Value *isFirstLane = setup.CreateICmpEQ(lane(), i32(0));
+    firstThread = setup.CreateAnd(isFirstLane, setup.CreateICmpEQ(cluster > 1 ? warpOfCta : warp(), i32(0)));
+  }
   return firstThread;
 }
 
@@ -429,7 +478,12 @@ llvm::Value *KernelLowering::threadPosition(bool warp) {
     llvm::CallInst *thread = setup.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {});
     thread->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(threads))));
     laneId = setup.CreateAnd(thread, uint64_t(31), "lane");
-    warpId = threads == 32 ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateLShr(thread, uint64_t(5), "warp");
+    warpId = warpOfCta = threads == 32 ? llvm::cast<llvm::Value>(i32(0)) : setup.CreateLShr(thread, uint64_t(5), "warp");
+    if (cluster > 1) {
+      llvm::CallInst *rank = setup.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {});
+      rank->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(cluster))));
+      warpId = addIndex(setup, mulIndex(setup, rank, i32(threads / 32)), warpOfCta);
+    }
   }
   return warp ? warpId : laneId;
 }

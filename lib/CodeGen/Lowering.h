@@ -67,7 +67,7 @@ public:
   /// The thread's lane, and its warp in the kernel or in its instance of a role, i32s.
   llvm::Value *lane() { return threadPosition(false); }
   llvm::Value *warp() { return threadPosition(true); }
-  /// True in one thread of the kernel or of the role's instance; null where only one thread is here.
+  /// True in one thread of the CTA or of the role's instance; null where only one thread is here.
   llvm::Value *isFirstThread();
   IRBuilder setup; ///< At the end of the entry block.
 
@@ -116,10 +116,10 @@ private:
 
   llvm::Function &function;
   Diagnostics &errors;
-  int64_t threads;
+  int64_t threads, cluster; ///< Threads of a CTA, CTAs of a program.
   int64_t dynamicUsed = 0, unrolledTrips = 0;
   bool oneThread = false; ///< Where one thread of a role is active.
-  llvm::Value *laneId = nullptr, *warpId = nullptr, *firstThread = nullptr;
+  llvm::Value *laneId = nullptr, *warpId = nullptr, *warpOfCta = nullptr, *firstThread = nullptr;
   std::unordered_map<const Value *, Registers> values; // Looked up only, as the caches below: their order cannot reach any output.
   std::unordered_set<const Value *> stored;
   std::map<DimExpr, llvm::Value *> sizes;
@@ -141,7 +141,13 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module);
 
 // Each lowers one kind of operation at `k.ir` and sets its results.
 void lowerConstant(KernelLowering &k, Operation &op);
-void lowerElementwise(KernelLowering &k, Operation &op);
+/// Ops that follow each other, on tiles of one layout: a few registers of all of them, then the next, so that few values live at
+/// once.
+void lowerElementwise(KernelLowering &k, std::span<Operation *const> run);
+inline constexpr size_t registersAtOnce = 4;
+/// f32 to 16 bits with a relu on the way: one instruction of PTX converts a pair so, rounds, keeps NaN and gives +0.0 as the two
+/// ops do (PTX ISA, cvt.rn.relu).
+bool isReluConvert(const Operation &op);
 void lowerBroadcast(KernelLowering &k, Operation &op);
 void lowerInBounds(KernelLowering &k, Operation &op);
 void lowerIota(KernelLowering &k, Operation &op);
@@ -153,12 +159,16 @@ void lowerSharedLoad(KernelLowering &k, Operation &op);
 void lowerBarrier(KernelLowering &k, Operation &op);
 void lowerStage(KernelLowering &k, Operation &op);
 void lowerSharedView(KernelLowering &k, Operation &op);
+/// The mbarrier that operand `i` means at the position that follows it.
+llvm::Value *mbarrierAt(KernelLowering &k, Operation &op, unsigned i, llvm::Value **lap = nullptr);
 void lowerMbarrierInit(KernelLowering &k, Operation &op);
 void lowerMbarrierExpect(KernelLowering &k, Operation &op);
 void lowerMbarrierArrive(KernelLowering &k, Operation &op);
 void lowerMbarrierWait(KernelLowering &k, Operation &op);
 void lowerTma(KernelLowering &k, Operation &op);
-void lowerLaunchOrder(KernelLowering &k, Operation &op);
+void lowerLaunchWait(KernelLowering &k, Operation &op);
+void lowerClusterMeeting(KernelLowering &k, Operation &op);
+void lowerClusterStore(KernelLowering &k, Operation &op);
 void lowerFenceAsync(KernelLowering &k, Operation &op);
 void lowerStMatrix(KernelLowering &k, Operation &op);
 void lowerUndefined(KernelLowering &k, Operation &op);

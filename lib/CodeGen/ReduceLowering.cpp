@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 namespace minic::codegen {
 
@@ -32,8 +33,11 @@ public:
   Registers result(size_t i) const;
 
 private:
-  /// Accumulates `other` (one value per operand) into register `r`.
-  void combine(size_t r, const Registers &other);
+  /// Accumulates `other` (one value per operand) into `value`.
+  void combine(Registers &value, const Registers &other);
+  /// What the modes, the fastest one first, leave of the registers that begin with `r`. Depth first, so that few partial results
+  /// live at once.
+  Registers fold(std::span<const size_t> modes, int64_t r);
   int64_t digit(int64_t r, size_t mode) const;
 
   KernelLowering &k;
@@ -43,24 +47,24 @@ private:
   std::vector<bool> reduced = std::vector<bool>(layout.reg.size(), false);
 };
 
-void Reduction::combine(size_t r, const Registers &other) {
+void Reduction::combine(Registers &value, const Registers &other) {
   if (op.numRegions() == 0) {
     OpKind kind = combinerKind(op.wordAttr("combiner"));
-    for (size_t i = 0; i < values.size(); ++i) {
-      llvm::Value *operands[] = {values[i][r], other[i]};
-      values[i][r] = emitPrimitive(k.ir, kind, operands, isFloat(op.operand(unsigned(i))->type().dtype()));
+    for (size_t i = 0; i < value.size(); ++i) {
+      llvm::Value *operands[] = {value[i], other[i]};
+      value[i] = emitPrimitive(k.ir, kind, operands, isFloat(op.operand(unsigned(i))->type().dtype()));
     }
     return;
   }
   Block &combiner = op.region();
-  size_t count = values.size();
+  size_t count = value.size();
   for (size_t i = 0; i < count; ++i) {
-    k.set(combiner.argument(unsigned(i)), {values[i][r]});
+    k.set(combiner.argument(unsigned(i)), {value[i]});
     k.set(combiner.argument(unsigned(count + i)), {other[i]});
   }
   std::vector<Registers> combined = k.lowerRegion(combiner);
   for (size_t i = 0; i < count; ++i)
-    values[i][r] = combined[i][0];
+    value[i] = combined[i][0];
 }
 
 int64_t Reduction::digit(int64_t r, size_t mode) const {
@@ -69,32 +73,47 @@ int64_t Reduction::digit(int64_t r, size_t mode) const {
   return r % layout.reg[mode].extent;
 }
 
+Registers Reduction::fold(std::span<const size_t> modes, int64_t r) {
+  Registers folded;
+  if (modes.empty()) {
+    for (const Registers &list : values)
+      folded.push_back(list[size_t(r)]);
+    return folded;
+  }
+  int64_t step = 1;
+  for (size_t i = 0; i < modes.front(); ++i)
+    step *= layout.reg[i].extent;
+  // How many positions each round leaves; of a number that is no power of two the last ones have no partner in the first round.
+  std::vector<int64_t> left = {layout.reg[modes.front()].extent};
+  while (left.back() > 1)
+    left.push_back(int64_t(std::bit_floor(uint64_t(left.back() - 1))));
+  std::function<Registers(int64_t, size_t)> after = [&](int64_t position, size_t round) {
+    if (round == 0)
+      return fold(modes.subspan(1), r + position * step);
+    Registers value = after(position, round - 1);
+    if (position + left[round] < left[round - 1])
+      combine(value, after(position + left[round], round - 1));
+    return value;
+  };
+  return after(0, left.size() - 1);
+}
+
 void Reduction::overRegisters(int axis) {
-  for (size_t mode = layout.reg.size(); mode-- > 0;) {
-    if (layout.reg[mode].axis != axis)
-      continue;
-    int64_t step = 1;
-    for (size_t i = 0; i < mode; ++i)
-      step *= layout.reg[i].extent;
-    for (int64_t left = layout.reg[mode].extent; left > 1;) {
-      // Of an extent that is no power of two the last positions have no partner in the first round.
-      int64_t half = int64_t(std::bit_floor(uint64_t(left - 1)));
-      for (int64_t r = 0; r < layout.numRegs(); ++r) {
-        if (digit(r, mode) + half >= left)
-          continue;
-        bool isLive = true; // Digits that an earlier step folded away hold nothing of interest.
-        for (size_t i = 0; i < layout.reg.size(); ++i)
-          isLive &= !reduced[i] || digit(r, i) == 0;
-        if (!isLive)
-          continue;
-        Registers other;
-        for (const Registers &list : values)
-          other.push_back(list[size_t(r + half * step)]);
-        combine(size_t(r), other);
-      }
-      left = half;
-    }
+  std::vector<size_t> modes; // The slowest ones are folded first, so they are the innermost.
+  for (size_t mode = 0; mode < layout.reg.size(); ++mode)
+    if (layout.reg[mode].axis == axis)
+      modes.push_back(mode);
+  for (size_t mode : modes)
     reduced[mode] = true;
+  for (int64_t r = 0; r < layout.numRegs(); ++r) {
+    bool isFirst = true; // Of what is folded into one value.
+    for (size_t i = 0; i < layout.reg.size(); ++i)
+      isFirst &= !reduced[i] || digit(r, i) == 0;
+    if (!isFirst)
+      continue;
+    Registers folded = fold(modes, r);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i][size_t(r)] = folded[i];
   }
 }
 
@@ -125,10 +144,14 @@ void Reduction::overLanes(int axis) {
       step *= layout.lane[i].extent;
     for (int64_t half = layout.lane[mode].extent / 2; half > 0; half /= 2)
       for (size_t r = 0; r < values[0].size(); ++r) {
-        Registers other;
-        for (const Registers &list : values)
+        Registers value, other;
+        for (const Registers &list : values) {
+          value.push_back(list[r]);
           other.push_back(shuffleXor(k, list[r], half * step));
-        combine(r, other);
+        }
+        combine(value, other);
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i][r] = value[i];
       }
   }
 }

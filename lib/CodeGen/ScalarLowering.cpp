@@ -87,14 +87,15 @@ void lowerConstant(KernelLowering &k, Operation &op) {
 //===- Renumbered registers -===//
 
 void lowerBroadcast(KernelLowering &k, Operation &op) {
-  // The verifier has seen that each element is in the same thread. Along an axis of extent 1 any position is position 0.
+  // The verifier has seen that each element is in the same thread. Along an axis where the operand is smaller a thread holds one
+  // position.
   Type from = op.operand(0)->type(), to = op.result()->type();
-  std::vector<int64_t> extents = from.extents();
+  std::vector<int64_t> extents = from.extents(), whole = to.extents();
   auto element = [&](const Layout &layout, int64_t r) {
     std::vector<int64_t> index(extents.size(), 0);
     layout.addRegister(r, index);
     for (size_t axis = 0; axis < index.size(); ++axis)
-      if (extents[axis] == 1)
+      if (extents[axis] == 1 || extents[axis] != whole[axis])
         index[axis] = 0;
     return index;
   };
@@ -349,15 +350,19 @@ static llvm::Value *emitElementwise(KernelLowering &k, Operation &op, std::vecto
   return isFloat(to) ? k.ir.CreateFPTrunc(result, k.elementType(to)) : k.ir.CreateTrunc(result, k.elementType(to));
 }
 
-/// f32 to 16 bits in pairs, with a relu on the way where that is the operand: one instruction of PTX for both, which rounds, keeps
-/// NaN and gives +0.0 as the two ops do (PTX ISA, cvt.rn.relu). False where it does not fit.
-static bool lowerReluConvert(KernelLowering &k, Operation &op) {
-  Operation *relu = op.operand(0)->definition();
+bool isReluConvert(const Operation &op) {
+  const Operation *relu = op.operand(0)->definition();
   DType to = op.result()->type().dtype();
-  if (!op.is(OpKind::Convert) || !relu || !relu->is(OpKind::Relu) || !isNarrowFloat(to) || isStorageOnly(to) ||
-      op.operand(0)->type().dtype() != DType::F32)
+  return op.is(OpKind::Convert) && relu && relu->is(OpKind::Relu) && isNarrowFloat(to) && !isStorageOnly(to) &&
+         op.operand(0)->type().dtype() == DType::F32;
+}
+
+/// False where it does not fit.
+static bool lowerReluConvert(KernelLowering &k, Operation &op) {
+  if (!isReluConvert(op))
     return false;
-  const Registers &from = k.get(relu->operand(0));
+  DType to = op.result()->type().dtype();
+  const Registers &from = k.get(op.operand(0)->definition()->operand(0));
   if (from.size() % 2)
     return false;
   namespace I = llvm::Intrinsic;
@@ -372,22 +377,29 @@ static bool lowerReluConvert(KernelLowering &k, Operation &op) {
   return true;
 }
 
-void lowerElementwise(KernelLowering &k, Operation &op) {
-  if (op.info().expands)
-    return k.fail(op, "reached the code generator unexpanded; run expand-math before");
-  if (lowerReluConvert(k, op))
+void lowerElementwise(KernelLowering &k, std::span<Operation *const> run) {
+  if (run.size() == 1 && !run[0]->info().expands && lowerReluConvert(k, *run[0]))
     return;
-  Registers result;
-  std::vector<llvm::Value *> lane(op.numOperands());
-  for (size_t r = 0; r < k.get(op.operand(0)).size(); ++r) {
-    for (unsigned i = 0; i < op.numOperands(); ++i)
-      lane[i] = k.get(op.operand(i))[r];
-    llvm::Value *value = emitElementwise(k, op, lane);
-    if (!value)
-      return k.fail(op, "has no code for GPUs on " + std::string(dtypeName(op.operand(0)->type().dtype())));
-    result.push_back(value);
-  }
-  k.set(op.result(), std::move(result));
+  std::unordered_map<const Value *, Registers> results;
+  const size_t count = k.get(run[0]->operand(0)).size();
+  for (size_t first = 0; first < count; first += registersAtOnce)
+    for (Operation *op : run)
+      for (size_t r = first; r < std::min(first + registersAtOnce, count); ++r) {
+        std::vector<llvm::Value *> lane;
+        for (Value *operand : op->operands()) {
+          auto it = results.find(operand);
+          lane.push_back((it == results.end() ? k.get(operand) : it->second)[r]);
+        }
+        llvm::Value *value = op->info().expands ? nullptr : emitElementwise(k, *op, lane);
+        if (!value) {
+          k.fail(*op, op->info().expands ? "reached the code generator unexpanded; run expand-math before"
+                                         : "has no code for GPUs on " + std::string(dtypeName(op->operand(0)->type().dtype())));
+          value = llvm::Constant::getNullValue(k.elementType(op->result()->type().dtype()));
+        }
+        results[op->result()].push_back(value);
+      }
+  for (Operation *op : run)
+    k.set(op->result(), std::move(results[op->result()]));
 }
 
 } // namespace minic::codegen

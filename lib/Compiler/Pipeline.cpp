@@ -50,7 +50,10 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   }
   if (stage >= Stage::Machine) {
     add("layout", Level::Masked);
-    add("dce", Level::Machine);         // Dot operands were copied; the originals are dead.
+    add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
+    add("online", Level::Machine);
+    add("dce", Level::Machine);
+    add("lower-exchanges", Level::Machine);
     add("expand-math", Level::Machine); // Last: its bodies are long, and only CodeGen and the interpreter need them.
     add("cse", Level::Machine);
     add("dce", Level::Machine);

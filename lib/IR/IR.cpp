@@ -291,4 +291,9 @@ Value *Module::createValue(Type type) {
   return &value;
 }
 
+int64_t clusterCtas(const Function &kernel) {
+  const Attribute *cluster = kernel.attr("cluster");
+  return cluster && cluster->asInt() ? *cluster->asInt() : 1;
+}
+
 } // namespace minic

@@ -100,11 +100,11 @@ std::optional<TypeFault> findLayoutFault(Type tile, int64_t threads) {
   if (!boundedProduct(layout.reg, tile.rank(), maxRegisterElements))
     return fault("has a register mode that is no mode of its axes, or more than " + std::to_string(maxRegisterElements) +
                  " elements in one thread");
-  auto lanes = boundedProduct(layout.lane, tile.rank(), 32), warps = boundedProduct(layout.warp, tile.rank(), 32);
+  auto lanes = boundedProduct(layout.lane, tile.rank(), 32), warps = boundedProduct(layout.warp, tile.rank(), 32 * maxClusterCtas);
   if (lanes != 32)
     return fault("must have lane modes whose extents multiply to 32");
   if (!warps)
-    return fault("has a warp mode that is no mode of its axes, or more than 32 warps");
+    return fault("has a warp mode that is no mode of its axes, or more than " + std::to_string(32 * maxClusterCtas) + " warps");
   if (threads && *warps * 32 != threads)
     return fault("is for " + countText(size_t(*warps), "warp") + ", but " + countText(size_t(threads / 32), "warp") +
                  " run this (threads = " + std::to_string(threads) + ")");

@@ -12,12 +12,17 @@ int64_t Schedule::numWarps() const {
 }
 
 RecordAttr Schedule::toAttr() const {
-  if (family == Family::Rows)
-    return {"rows",
-            {{"block", Attribute::ints(block)},
-             {"warps", Attribute::ints(warps)},
-             {"lanes", Attribute::ints(lanes)},
-             {"vec", Attribute(vec.empty() ? int64_t(1) : vec.back())}}};
+  if (family == Family::Rows) {
+    RecordAttr rows = {"rows",
+                       {{"block", Attribute::ints(block)},
+                        {"warps", Attribute::ints(warps)},
+                        {"lanes", Attribute::ints(lanes)},
+                        {"vec", Attribute(vec.empty() ? int64_t(1) : vec.back())}}};
+    for (auto [name, value] : {std::pair("cluster", cluster), std::pair("resident", resident)})
+      if (value > 1)
+        rows.fields.push_back({name, Attribute(value)});
+    return rows;
+  }
   size_t m = block.size() - 3, n = m + 1, k = m + 2;
   return {"matmul",
           {{"bm", block[m]},
@@ -77,7 +82,7 @@ private:
     return value;
   }
   bool known(std::string_view name) const {
-    for (std::string_view field : {"block", "warps", "lanes", "vec", "bm", "bn", "bk"})
+    for (std::string_view field : {"block", "warps", "lanes", "vec", "cluster", "resident", "bm", "bn", "bk"})
       if (field == name)
         return true;
     return false;
@@ -101,6 +106,10 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     int64_t vec = fields.number("vec");
     if (axes)
       s.vec.back() = vec;
+    if (attr.find("cluster"))
+      s.cluster = fields.number("cluster");
+    if (attr.find("resident"))
+      s.resident = fields.number("resident");
   } else if (attr.name == "matmul") {
     if (rank < 3)
       return Diagnostic{.code = ErrorCode::BadSchedule,
@@ -128,8 +137,12 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     lanes *= l;
   if (lanes != 32 && rank > 0) // Without axes every lane holds a copy.
     fields.fail("lanes", "the product is " + std::to_string(lanes) + ", and a warp has 32 lanes");
-  if (s.numWarps() > 32)
-    fields.fail("warps", "more than 32 warps");
+  if (s.cluster > maxClusterCtas || s.numWarps() % s.cluster != 0)
+    fields.fail("cluster", "at most " + std::to_string(maxClusterCtas) + " CTAs, with a warp each");
+  if (s.resident > maxResidentCtas)
+    fields.fail("resident", "more than " + std::to_string(maxResidentCtas));
+  if (s.numWarps() > 32 * s.cluster)
+    fields.fail("warps", s.cluster > 1 ? "more than 32 warps for each CTA" : "more than 32 warps");
   for (int64_t vec : s.vec)
     if (vec > 16)
       fields.fail("vec", "more than 16");

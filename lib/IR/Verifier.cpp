@@ -432,7 +432,7 @@ void FunctionVerifier::checkKernelAttributes() {
   known.push_back(function.kind == FunctionKind::Kernel ? "schedule" : "otherwise");
   bool machine = function.kind == FunctionKind::Kernel && function.level == Level::Machine;
   if (machine)
-    known.push_back("threads");
+    known.insert(known.end(), {"threads", "cluster", "resident"});
   for (const NamedAttribute &attribute : function.attrs())
     if (std::find(known.begin(), known.end(), attribute.name) == known.end()) {
       Diagnostic &diagnostic =
@@ -452,14 +452,34 @@ void FunctionVerifier::checkKernelAttributes() {
     return;
   const Attribute *attribute = function.attr("threads");
   if (!attribute) {
-    reporter.error(function.loc, ErrorCode::MissingAttribute, who + " at the machine level needs `threads`, the threads of one CTA")
+    reporter
+        .error(function.loc, ErrorCode::MissingAttribute, who + " at the machine level needs `threads`, the threads of one program")
         .fix = "write `at machine, threads = 128`, a multiple of 32 from 32 to 1024";
     return;
   }
+  if (const Attribute *resident = function.attr("resident")) {
+    const int64_t *count = resident->asInt();
+    if (!count || *count < 1 || *count > maxResidentCtas)
+      reporter.error(function.loc, ErrorCode::BadAttribute,
+                     "`resident` of " + who + " must be a number of CTAs from 1 to " + std::to_string(maxResidentCtas) + ", not " +
+                         resident->str());
+  }
+  int64_t ctas = 1;
+  if (const Attribute *cluster = function.attr("cluster")) {
+    const int64_t *count = cluster->asInt();
+    if (!count || *count < 2 || *count > maxClusterCtas || !std::has_single_bit(uint64_t(*count))) {
+      reporter.error(function.loc, ErrorCode::BadAttribute,
+                     "`cluster` of " + who + " must be a power of two from 2 to " + std::to_string(maxClusterCtas) + ", not " +
+                         cluster->str());
+      return;
+    }
+    ctas = *count;
+  }
   const int64_t *count = attribute->asInt();
-  if (!count || *count < 32 || *count > 1024 || *count % 32 != 0)
+  if (!count || *count < 32 * ctas || *count > 1024 * ctas || *count % (32 * ctas) != 0)
     reporter.error(function.loc, ErrorCode::BadAttribute,
-                   "`threads` of " + who + " must be a multiple of 32 from 32 to 1024, not " + attribute->str());
+                   "`threads` of " + who + " must be a multiple of 32 from 32 to 1024" +
+                       (ctas > 1 ? " for each of its " + std::to_string(ctas) + " CTAs" : "") + ", not " + attribute->str());
   else
     threads = *count;
 }

@@ -154,6 +154,12 @@ bool Agent::execSimple(const Instr &instr) {
     return inBounds(instr);
   case OpKind::Broadcast:
     return broadcast(instr);
+  case OpKind::Spread:
+    return spread(instr);
+  case OpKind::ConvertLayout:
+    for (size_t i = 0; i < instr.in.size(); ++i)
+      slots[size_t(instr.out[i])].lanes = LaneArray(slots[size_t(instr.in[i])].lanes);
+    return true;
   case OpKind::Load:
     return load(instr);
   case OpKind::Store:
@@ -171,10 +177,13 @@ bool Agent::execSimple(const Instr &instr) {
     return sharedStore(instr);
   case OpKind::SharedLoad:
     return sharedLoad(instr);
+  case OpKind::ClusterStore:
+    return clusterStore(instr);
+  case OpKind::ClusterArrive:
+  case OpKind::ClusterWait:
   case OpKind::BarrierOp:
     time.meet();
     return true;
-  case OpKind::LaunchNext:
   case OpKind::LaunchWait:
     return true; // Launches run one after the other here.
   case OpKind::FenceAsync:
@@ -347,6 +356,25 @@ bool Agent::inBounds(const Instr &instr) {
   for (int64_t t = 0; t < info.extent; ++t) {
     int64_t at;
     result.data[t] = std::byte(!__builtin_add_overflow(first, t, &at) && at < info.bound);
+  }
+  slots[size_t(instr.out[0])].lanes = std::move(result);
+  return true;
+}
+
+bool Agent::spread(const Instr &instr) {
+  const std::vector<int32_t> &from = std::get<SpreadInfo>(instr.info).from;
+  const LaneArray &operand = slots[size_t(instr.in[0])].lanes;
+  LaneArray result;
+  if (!make(instr, operand.dtype, int64_t(from.size()), result))
+    return false;
+  if (operand.state && !result.makeState(Defined))
+    return noMemory(instr);
+  int64_t bytes = dtypeBytes(operand.dtype);
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t at = operand.isSplat() ? 0 : from[i];
+    copyElement(result.data.get() + int64_t(i) * bytes, operand.data.get() + at * bytes, bytes);
+    if (operand.state)
+      result.state[i] = operand.state[at];
   }
   slots[size_t(instr.out[0])].lanes = std::move(result);
   return true;

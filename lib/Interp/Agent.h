@@ -79,6 +79,7 @@ private:
   bool iota(const Instr &instr);
   bool inBounds(const Instr &instr);
   bool broadcast(const Instr &instr);
+  bool spread(const Instr &instr);
   bool role(const Instr &instr);
   bool reduce(const Instr &instr);
   bool combine(const Instr &instr, const ReduceInfo &info, std::vector<LaneArray> &lower, const std::vector<LaneArray> &upper,
@@ -134,6 +135,9 @@ private:
   bool arrive(const Instr &instr, Mbarrier &mbarrier, int64_t arrivals, bool all);
   bool checkSlabs(const Instr &instr, const TmaInfo &info);
   bool tmaLoad(const Instr &instr);
+  bool clusterStore(const Instr &instr);
+  /// What comes by itself into memory and counts at the mbarrier of operand `which`.
+  bool land(const Instr &instr, unsigned which, int64_t bytes, const Slot &to, const SharedInfo &info, const LaneArray &value);
   bool tmaStore(const Instr &instr);
   void hold(AsyncReads &reads, int memory, int64_t cell);
   /// Ends all but the latest `pending` groups; `thread` has waited for them.

@@ -42,6 +42,10 @@ struct InBoundsInfo {
 struct BroadcastInfo {
   std::vector<int64_t> from, to;
 };
+/// spread: the operand's element for each of the result's.
+struct SpreadInfo {
+  std::vector<int32_t> from;
+};
 struct AccessInfo {
   bool absentOutside = false; ///< Tile level: every axis is checked, and lanes outside are absent.
   std::vector<int> dims;      ///< Tile axis of each buffer axis; -1 where lanes have indices of their own.
@@ -129,7 +133,7 @@ struct Instr {
   std::vector<int> in, out;
   std::vector<int> release; ///< Slots that nothing after this reads.
   uint32_t ordinal = 0;     ///< Position in the kernel's text.
-  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, IotaInfo, InBoundsInfo, BroadcastInfo, AccessInfo,
+  std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, IotaInfo, InBoundsInfo, BroadcastInfo, SpreadInfo, AccessInfo,
                AllocSharedInfo, StageInfo, SharedInfo, TmaInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
       info;
 };

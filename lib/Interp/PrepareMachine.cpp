@@ -61,6 +61,27 @@ bool Preparer::prepareTma(const Operation &op, Instr &instr) {
   return true;
 }
 
+bool Preparer::prepareSpread(const Operation &op, Instr &instr) {
+  Type part = op.operand(0)->type();
+  if (!part.layout() || !op.result()->type().layout())
+    return fail(ErrorCode::BadLayout, "a spread tile has no layout", &op);
+  const ThreadMap *threads = threadsOf(op.result()->type());
+  std::vector<int64_t> extents = part.extents(), whole = op.result()->type().extents();
+  std::vector<int64_t> strides = rowMajorStrides(extents), index(strides.size());
+  SpreadInfo info;
+  for (size_t element = 0; element < threads->writer.size(); ++element) {
+    std::fill(index.begin(), index.end(), 0);
+    part.layout()->addThread(threads->writer[element] % 32, threads->writer[element] / 32, index);
+    int64_t rest = int64_t(element);
+    for (size_t axis = whole.size(); axis-- > 0; rest /= whole[axis])
+      if (extents[axis] == whole[axis])
+        index[axis] = rest % whole[axis];
+    info.from.push_back(int32_t(std::inner_product(index.begin(), index.end(), strides.begin(), int64_t(0))));
+  }
+  instr.info = std::move(info);
+  return true;
+}
+
 bool Preparer::prepareMbarrier(const Operation &op, Instr &instr) {
   MbarrierInfo info{
       .first = kernel->mbarriers, .mbarriers = op.result()->type().shape()[0].getCoefficient(), .count = op.intAttr("count")};
@@ -120,6 +141,9 @@ bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
   case OpKind::SharedLoad:
     instr.info = sharedInfo(op.operand(0)->type(), op.result()->type());
     return true;
+  case OpKind::ClusterStore:
+    instr.info = sharedInfo(op.operand(1)->type(), op.operand(0)->type());
+    return true;
   case OpKind::TmaLoad:
   case OpKind::TmaStore:
     return prepareTma(op, instr);
@@ -132,9 +156,13 @@ bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
   case OpKind::ExtractTile:
     instr.info = PartInfo{op.operand(0)->type().extents(), op.result()->type().extents()};
     return true;
+  case OpKind::Spread:
+    return prepareSpread(op, instr);
+  case OpKind::ConvertLayout:
   case OpKind::BarrierOp:
+  case OpKind::ClusterArrive:
+  case OpKind::ClusterWait:
   case OpKind::FenceAsync:
-  case OpKind::LaunchNext:
   case OpKind::LaunchWait:
   case OpKind::MbarrierArrive:
   case OpKind::MbarrierExpect:

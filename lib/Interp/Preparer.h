@@ -33,6 +33,7 @@ private:
   bool prepareMachine(const Operation &op, Instr &instr);
   bool prepareAllocShared(const Operation &op, Instr &instr);
   bool prepareTma(const Operation &op, Instr &instr);
+  bool prepareSpread(const Operation &op, Instr &instr);
   bool prepareMbarrier(const Operation &op, Instr &instr);
   bool prepareRole(const Operation &op, Instr &instr);
   bool prepareWgmma(const Operation &op, Instr &instr);

@@ -53,25 +53,36 @@ bool Agent::checkSlabs(const Instr &instr, const TmaInfo &info) {
 
 bool Agent::tmaLoad(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
-  Position at;
   LaneArray box;
-  Mbarrier *mbarrier = mbarrierAt(instr, 2, firstThread, at);
+  return checkSlabs(instr, info) && loadBox(instr, info.box, instr.in[0], 4, box) &&
+         land(instr, 2, info.bytes, slots[size_t(instr.in[1])], info.memory, box);
+}
+
+bool Agent::land(const Instr &instr, unsigned which, int64_t bytes, const Slot &to, const SharedInfo &info,
+                 const LaneArray &value) {
+  Position at;
+  Mbarrier *mbarrier = mbarrierAt(instr, which, firstThread, at);
   if (!mbarrier)
     return false;
-  if (mbarrier->bytes < info.bytes)
+  if (mbarrier->bytes < bytes)
     return fail(instr, ErrorCode::MbarrierMisuse,
-                "more bytes arrive at an mbarrier than were expected: " + std::to_string(info.bytes) + ", and its " +
+                "more bytes arrive at an mbarrier than were expected: " + std::to_string(bytes) + ", and its " +
                     mbarrier->stateText());
-  if (!checkSlabs(instr, info) || !loadBox(instr, info.box, instr.in[0], 4, box))
-    return false;
   // Landed now, but known only to those who know that the phase is over.
   size_t timeline = cta.timelineOf(*mbarrier);
   Stamp landing{mbarrier->completed + 1, instr.ordinal, noThread, uint16_t(timeline)};
-  if (!writeShared(instr, slots[size_t(instr.in[1])], info.memory, box, &landing))
+  if (!writeShared(instr, to, info, value, &landing))
     return false;
-  mbarrier->bytes -= info.bytes;
+  mbarrier->bytes -= bytes;
   mbarrier->settle(timeline);
   return true;
+}
+
+/// All CTAs of the cluster do the same, so one memory and one mbarrier stand for theirs.
+bool Agent::clusterStore(const Instr &instr) {
+  const LaneArray &value = slots[size_t(instr.in[0])].lanes;
+  const SharedInfo &info = std::get<SharedInfo>(instr.info);
+  return land(instr, 2, int64_t(info.cells->size()) * dtypeBytes(value.dtype), slots[size_t(instr.in[1])], info, value);
 }
 
 bool Agent::tmaStore(const Instr &instr) {

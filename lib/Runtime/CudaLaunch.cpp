@@ -78,7 +78,7 @@ private:
 
 /// The number of CTAs, or why it cannot be launched.
 Expected<unsigned> countPrograms(const KernelCode &kernel, std::span<const int64_t> grid) {
-  int64_t programs = 1;
+  int64_t programs = kernel.clusterCtas;
   for (int64_t size : grid)
     if (__builtin_mul_overflow(programs, size, &programs) || programs > maxGrid)
       return Diagnostic{.code = ErrorCode::ResourceLimit,

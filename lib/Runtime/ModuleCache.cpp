@@ -70,6 +70,15 @@ Expected<ModuleCache::Loaded> ModuleCache::load(const KernelCode &kernel, const 
                                    " bytes of shared memory, more than the device has");
     }
   }
+  constexpr int nonPortableCluster = 14; // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+  if (kernel.clusterCtas > portableClusterCtas) {
+    result = api.cuFuncSetAttribute(fresh.function, nonPortableCluster, 1);
+    if (result != success) {
+      api.cuModuleUnload(fresh.module);
+      return api.error(result, "kernel '" + kernel.name + "' needs clusters of " + std::to_string(kernel.clusterCtas) +
+                                   " CTAs, more than the device has");
+    }
+  }
   return fresh;
 }
 

@@ -187,6 +187,33 @@ def main():
         for n in (1, 3, 31, 32, 33, 1023, 1024, 8192, 20000):
             c.case(f"softmax 7x{n}", lambda: softmax(7, n, 100))
 
+        # Rows of known length, each in the registers of a warp, a CTA or a cluster; what special values do to a row they do to all of it.
+        def known_rows(m, n, dtype, numerics):
+            x = (rng.standard_normal((m, n)) * 3).astype(np.float32)
+            x = from_bf16(to_bf16(x)) if dtype == "bf16" else x
+            if m >= 6:
+                x[1, : n // 2] = -np.inf
+                x[2, n // 4 :] = -np.inf
+                x[3] = -np.inf
+                x[4, n - 1] = np.inf
+                x[5, n // 3] = np.nan
+            with np.errstate(invalid="ignore"):
+                want = softmax64(x)
+            text = (examples / "softmax.ir").read_text().replace("MxN", f"{m}x{n}").replace("<Mx", f"<{m}x").replace("f32", dtype)
+            path = graph_file(c, f"rows{m}x{n}{dtype}", text)
+            (y,) = c.run(path, {"x": to_bf16(x) if dtype == "bf16" else x}, ["y"], *gpu, f"--numerics={numerics}")
+            y, within = (from_bf16(y), 1.2e-2 if numerics == "exact" else 4e-3) if dtype == "bf16" else (y, 2e-6)
+            error = float(np.nanmax(np.abs(y - want) / np.maximum(want, 1e-30)))
+            ok = np.allclose(y, want, rtol=within, atol=1e-30, equal_nan=True)
+            c.record(f"rows {m}x{n} {dtype} {numerics}", ok, relative_error=error)
+
+        for n in (1, 5, 64, 96, 781, 1024, 1025, 4096, 5000, 8192, 8193, 16384, 32768, 65541, 262144, 600000):
+            for dtype in ("f32", "bf16"):
+                c.case(f"rows {n} {dtype}", lambda: known_rows(7 if n > 5000 else 301, n, dtype, "default"))
+            c.case(f"rows {n} exact", lambda: known_rows(7, n, "f32", "exact"))
+        for m in (1, 2, 3, 131, 133, 5000):
+            c.case(f"rows {m}x1024", lambda: known_rows(m, 1024, "f32", "default"))
+
         def minus_ones():
             (y,) = c.run(examples / "softmax.ir", {"x": np.full((3, 781), -1, np.float32)}, ["y"], *gpu)
             sums = y.astype(np.float64).sum(axis=1)
@@ -259,6 +286,8 @@ def main():
         def kernels():
             x = to_bf16(rng.standard_normal((4097, 1024)) * 3)
             by_hand("row_softmax_warp", {"x": x}, softmax64(from_bf16(x)), 3e-3)
+            x = to_bf16(rng.standard_normal((301, 32768)) * 3)
+            by_hand("row_softmax_cluster", {"x": x}, softmax64(from_bf16(x)), 3e-3)
             for m, k, n in ((128, 64, 256), (1000, 776, 1088), (2048, 2048, 2048), (8, 8, 64)):
                 x, w, b = (to_bf16(rng.standard_normal(s)) for s in ((m, k), (k, n), (n,)))
                 want = np.maximum(from_bf16(x).astype(np.float64) @ from_bf16(w).astype(np.float64) + from_bf16(b), 0)

@@ -41,6 +41,9 @@ struct KernelParam {
   int stridedAxes = 0; ///< Axes of a buffer with strides of its own.
 };
 
+/// Clusters of more CTAs need not fit every device (CUDA C++ Programming Guide, "Thread Block Clusters").
+inline constexpr int64_t portableClusterCtas = 8;
+
 /// One kernel's code and what a launch must give it. Its arguments are one device pointer or 128 bytes of tensor map per entry of
 /// `params`, in order, then one i32 per name in `dims`, in order, then one i64 per strided axis of the parameters, in order: the
 /// stride in elements.
@@ -54,6 +57,7 @@ struct KernelCode {
   int64_t threads = 0;            ///< Per CTA.
   int64_t sharedBytes = 0;        ///< Static shared memory per CTA.
   int64_t dynamicSharedBytes = 0; ///< What a launch adds.
+  int64_t clusterCtas = 1;        ///< CTAs of a program: what a launch's grid counts.
   bool waitsForLaunches = false;  ///< It waits itself for the launches before it, so it may start before they end.
 };
 
@@ -68,7 +72,7 @@ struct PlanStep {
     View,     ///< `result` is the memory of `operands[0]` under another type.
     Copy,     ///< `result` gets fresh memory holding a copy of `operands[0]`.
     Constant, ///< `result` is the artifact's constant `constant`.
-    Launch,   ///< Kernel `kernel` over `grid` CTAs with `operands`.
+    Launch,   ///< Kernel `kernel` over `grid` programs with `operands`.
   };
   Kind kind;
   int result = -1;

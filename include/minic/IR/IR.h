@@ -256,6 +256,10 @@ private:
   std::unordered_map<std::string, unsigned> suffixes;      ///< The last one that `freshName` tried for a base.
 };
 
+inline constexpr int64_t maxClusterCtas = 16, maxResidentCtas = 32;
+/// CTAs of a program of a kernel at the machine level: `cluster = 4`, or 1.
+int64_t clusterCtas(const Function &kernel);
+
 /// Calls `fn(Operation &)` for every operation in `block`, nested ones after the one that holds them. `fn` must not erase others.
 template <typename Fn> void walk(Block &block, Fn &&fn) {
   for (Operation &op : block) {

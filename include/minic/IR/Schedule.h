@@ -7,13 +7,15 @@
 namespace minic {
 
 /// How a kernel's loop axes are cut. One entry per loop axis, in loop axis order; all are powers of two.
-///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>
-///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
+///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>      and, where a row takes several CTAs, cluster = 8;
+///   resident = 2 #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
   enum class Family { Rows, Matmul } family = Family::Rows;
   std::vector<int64_t> block, warps, lanes, vec;
+  int64_t cluster = 1;  ///< CTAs among which the warps are divided, the first ones to the first.
+  int64_t resident = 1; ///< CTAs that a multiprocessor shall hold at once: their threads get no more registers than that allows.
 
   int64_t numWarps() const;
   int64_t numThreads() const { return numWarps() * 32; }

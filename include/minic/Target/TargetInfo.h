@@ -12,7 +12,7 @@ namespace minic {
 struct TargetInfo {
   std::string_view name; ///< "sm_90a", as LLVM and ptxas spell it.
   int computeMajor, computeMinor;
-  int minPtx; ///< Lowest PTX ISA that has the target: 80 means 8.0 (PTX ISA, "Release notes").
+  int minPtx; ///< Lowest PTX ISA that has what kernels use of the target: 81 means 8.1 (PTX ISA, "Release notes"; st.async).
   int warpSize;
   int multiprocessors;          ///< Of the largest product with this compute capability.
   int64_t sharedBytesPerCta;    ///< Static shared memory a CTA may declare (48 KiB without opt-in).

@@ -33,8 +33,8 @@ static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
   return std::min<int64_t>(8, 16 / bytes);
 }
 
-/// A row that is at most this long may stand in one block.
-static constexpr int64_t maxBlock = 8192;
+/// A row that is at most this long may stand in one block of one CTA; one of known length in a block of a cluster.
+static constexpr int64_t maxBlock = 8192, maxClusterBlock = 1 << 19;
 
 /// The size, or how large it can be at most if it fits one block.
 static std::optional<int64_t> boundOf(const DimExpr &extent, std::span<const DimFact> facts) {
@@ -62,20 +62,32 @@ struct RowShape {
   std::optional<int64_t> rows; ///< If known, and if the order of the reduction may follow from it.
 };
 
+constexpr int64_t threadsOfClusterCta = 256;
+
 /// About 32 elements a thread, which it holds in registers: enough loads in flight, and several CTAs on a multiprocessor, so that
-/// some compute while others wait for memory. With too few rows to fill the GPU, fewer.
+/// some compute while others wait for memory. With too few rows to fill the GPU, fewer; where no cluster is larger, more.
 static int64_t threadsPerRow(const RowShape &row, const TargetInfo &target) {
-  constexpr int64_t elements = 32, fullAccess = 16, busyThreads = 512, maxThreads = 1024, maxSpread = 256;
+  constexpr int64_t elements = 32, fullAccess = 16, busyThreads = 960, maxSpread = 256;
   int64_t accesses = row.block / row.vec;
-  int64_t threads = std::clamp(row.block / elements, std::min(accesses, fullAccess), maxThreads);
+  int64_t threads = std::clamp(row.block / elements, std::min(accesses, fullAccess), threadsOfClusterCta * maxClusterCtas);
   if (row.rows)
     while (threads < std::min(accesses, maxSpread) && *row.rows * threads < busyThreads * target.multiprocessors)
       threads *= 2;
   return threads;
 }
 
-/// So many that a CTA moves 2 KiB: smaller ones come and go faster than the GPU starts them.
-static int64_t rowsPerCta(const RowShape &row) { return std::max<int64_t>(1, 2048 / (row.block * row.bytes)); }
+/// Rows of less than 2 KiB share a CTA of 128 threads: smaller ones come and go faster than the GPU starts them.
+static int64_t rowsPerCta(const RowShape &row, int64_t threads) {
+  return row.block * row.bytes < 2048 ? std::max<int64_t>(1, 128 / threads) : 1;
+}
+
+/// No loop is left where the last axis stands in one block.
+static bool reducesOnlyLast(const IterationSpace &space) {
+  for (int axis = 0; axis + 1 < space.rank(); ++axis)
+    if (space.axes()[size_t(axis)].reduced)
+      return false;
+  return true;
+}
 
 static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span<const DimFact> facts, const TargetInfo &target,
                              bool exact) {
@@ -133,16 +145,23 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span
     // at a time: few registers, and code that is compiled fast.
     int row = innermost(false);
     auto length = boundOf(loops[last].extent, facts);
-    s.block[last] = length ? blockFor(*length, maxBlock) : 1024;
+    bool hasClusters = target.name == opInfo(OpKind::ClusterStore).needs && reducesOnlyLast(space);
+    s.block[last] = length ? blockFor(*length, hasClusters ? maxClusterBlock : maxBlock) : 1024;
+    if (length && *length > s.block[last])
+      s.block[last] = maxBlock; // Too long for any block: it streams.
     vec = std::min(vec, s.block[last]);
     RowShape shape{.block = s.block[last], .vec = vec, .bytes = bytes, .rows = exact ? std::nullopt : rowsOf(space)};
     int64_t threads = length ? threadsPerRow(shape, target) : 128;
     s.vec[last] = vec;
     s.lanes[last] = row < 0 ? 32 : std::min<int64_t>(threads, 32);
     s.warps[last] = std::max<int64_t>(threads / 32, 1);
+    s.cluster = s.block[last] > maxBlock ? threads / threadsOfClusterCta : 1;
+    // With more than 32 elements a thread, registers would leave room for one CTA, and nothing would load while it waits for the
+    // others.
+    s.resident = s.cluster == maxClusterCtas && s.block[last] / threads <= 64 ? 2 : 1;
     if (row >= 0) {
       s.lanes[size_t(row)] = 32 / s.lanes[last];
-      s.warps[size_t(row)] = std::max<int64_t>(1, rowsPerCta(shape) / s.lanes[size_t(row)]);
+      s.warps[size_t(row)] = std::max<int64_t>(1, rowsPerCta(shape, threads) / s.lanes[size_t(row)]);
       s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
     }
   } else {

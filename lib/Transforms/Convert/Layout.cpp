@@ -3,7 +3,7 @@
 //
 //   %t = load %x, %r, %j, mask = [] : tile<4x1024xf32>     ->  ..., vec = 4 : tile<4x1024xf32, #l0>
 //   %m = reduce max %t, axes = [1] : tile<4x1xf32>         ->  reduce over = reg; over = lane; and, if warps share the axis:
-//                                                              shared_store, barrier, shared_load, reduce over = reg
+//                                                              convert_layout to all warps, reduce over = reg or lane
 //   %c = dot %a, %b, %acc                                  ->  barrier; shared_store %a; shared_store %b; barrier; dot from shared
 //   memory
 #include "minic/IR/Builder.h"
@@ -41,6 +41,9 @@ public:
       stageOperands(*dot);
     assign(kernel.body());
     kernel.setAttr("threads", Attribute(schedule.numThreads()));
+    for (auto [name, value] : {std::pair("cluster", schedule.cluster), std::pair("resident", schedule.resident)})
+      if (value > 1)
+        kernel.setAttr(name, Attribute(value));
     kernel.removeAttr("schedule");
   }
 
@@ -140,8 +143,10 @@ private:
     if (holds(values[0]->type().layout()->lane, axis))
       reduceStep(builder, op, values, axis, ModeKind::Lane);
     if (holds(values[0]->type().layout()->warp, axis)) {
-      exchangeWarps(builder, values, axis, insideLoop(op));
-      reduceStep(builder, op, values, axis, ModeKind::Reg);
+      exchangeWarps(builder, values, axis);
+      for (ModeKind kind : {ModeKind::Reg, ModeKind::Lane})
+        if (holds(kind == ModeKind::Reg ? values[0]->type().layout()->reg : values[0]->type().layout()->lane, axis))
+          reduceStep(builder, op, values, axis, kind);
     }
   }
 
@@ -162,31 +167,43 @@ private:
     op.erase();
   }
 
-  /// Through shared memory, the warp digits of the reduced axis become register digits of every thread. The memory is this
-  /// reduction's own, so only a loop brings the same slots round again.
-  void exchangeWarps(Builder &builder, std::vector<Value *> &values, int64_t axis, bool insideLoop) {
-    Layout layout = *values[0]->type().layout();
+  /// The layout in which every warp holds what each warp held along `axis`. Of a few parts every thread holds all; of more, lanes
+  /// hold them side by side if they hold nothing else. Either way the slowest digits are combined first.
+  static Layout gatheredLayout(Layout layout, int64_t axis) {
     std::vector<Mode> moved;
+    int64_t parts = 1;
     for (Mode &mode : layout.warp)
       if (mode.axis == axis) {
         moved.push_back(mode);
+        parts *= mode.extent;
         mode = {-1, mode.extent, 0};
       }
-    layout.reg.insert(layout.reg.end(), moved.begin(), moved.end());
-    const Layout *gathered = context.layout(layout.normalized());
+    bool freeLanes = layout.lane == std::vector<Mode>{{-1, 32, 0}};
+    int64_t left = freeLanes && parts > 8 ? 32 : 1;
+    std::vector<Mode> lanes;
+    for (Mode mode : moved) {
+      int64_t taken = std::min(left, mode.extent);
+      if (taken > 1)
+        lanes.push_back({mode.axis, taken, mode.stride});
+      if (taken < mode.extent)
+        layout.reg.push_back({mode.axis, mode.extent / taken, mode.stride * taken});
+      left /= taken;
+    }
+    if (!lanes.empty()) {
+      lanes.push_back({-1, left, 0});
+      layout.lane = lanes;
+    }
+    return layout.normalized();
+  }
 
-    if (insideLoop)
-      builder.create(OpKind::BarrierOp, {}, {}); // Everyone has read what the last trip left.
-    for (Value *&value : values) {
-      Value *memory = allocShared(context.smem(value->type().dtype(), value->type().extents()), "partial", builder.loc());
-      builder.create(OpKind::SharedStore, {value, memory}, {});
-      value = memory;
-    }
-    builder.create(OpKind::BarrierOp, {}, {});
-    for (Value *&value : values) {
-      Type type = context.tile(value->type().dtype(), value->type().extents(), gathered);
-      value = builder.create(OpKind::SharedLoad, {value}, {type})->result();
-    }
+  /// Every warp gets what each warp holds along `axis`.
+  void exchangeWarps(Builder &builder, std::vector<Value *> &values, int64_t axis) {
+    const Layout *gathered = context.layout(gatheredLayout(*values[0]->type().layout(), axis));
+    std::vector<Type> types;
+    for (const Value *value : values)
+      types.push_back(context.withLayout(value->type(), gathered));
+    Operation *exchange = builder.create(OpKind::ConvertLayout, values, types);
+    values.assign(exchange->results().begin(), exchange->results().end());
   }
 
   Value *allocShared(Type type, std::string_view name, SourceLoc loc) {
@@ -397,6 +414,14 @@ Expected<void> passes::layout(Function &function, PassContext &) {
     error.loc = function.loc;
     return error;
   }
+  bool isInLoop = false;
+  walk(function.body(), [&](Operation &op) { isInLoop |= op.is(OpKind::Reduce) && op.parentOp(); });
+  if (schedule->cluster > 1 && isInLoop)
+    return Diagnostic{.code = ErrorCode::BadSchedule,
+                      .message = "the CTAs of a cluster exchange what they reduce once, and kernel @" + function.name +
+                                 " reduces in a loop",
+                      .loc = function.loc,
+                      .fix = "take a block that holds the whole axis, or no cluster"};
   LayoutPass(function, *schedule).run();
   return {};
 }

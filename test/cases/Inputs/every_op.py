@@ -1,6 +1,6 @@
 """Every op of one operand on every float type, and every conversion, to PTX for every target: every_op.py MINIC_TARGET...
 
-The PTX says the target, and a version that the driver of that GPU's first toolkit takes.
+The PTX says the target, and a version that early drivers of that GPU take (sm_90a: those of CUDA 12.1).
 """
 import json
 import os
@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-VERSIONS = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100": "8.6", "sm_120": "8.7"}
-"""The first PTX version that has the target (PTX ISA, release notes)."""
+VERSIONS = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.1", "sm_100": "8.6", "sm_120": "8.7"}
+"""The first PTX version that has the target, and for sm_90a st.async, which clusters need (PTX ISA, release notes)."""
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 

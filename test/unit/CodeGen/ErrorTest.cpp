@@ -29,8 +29,8 @@ TEST(Refused, MoreParametersThanTheTargetHas) {
   for (int i = 0; i < 600; ++i)
     text += (i ? ", %p" : "%p") + std::to_string(i) + ": buffer<4xf32>";
   text += ") at machine, threads = 32 {\n  return\n}\n";
-  EXPECT_TRUE(has(errorsOf(text, "sm_90a"), "E0803"));
-  EXPECT_EQ(errorsOf(text, "sm_100"), "");
+  EXPECT_TRUE(has(errorsOf(text, "sm_89"), "E0803"));
+  EXPECT_EQ(errorsOf(text, "sm_90a"), "");
 }
 
 TEST(Refused, NamesThatPtxDoesNotTake) {

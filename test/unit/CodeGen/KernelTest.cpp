@@ -101,7 +101,7 @@ TEST(Rows, PtxFacts) {
 
 TEST(Rows, LowestPtxVersionOfTheTarget) {
   EXPECT_TRUE(has(ptxOf(rowsKernel("[0]"), "sm_80"), ".version 7.0\n"));
-  EXPECT_TRUE(has(ptxOf(rowsKernel("[0]"), "sm_90a"), ".version 8.0\n"));
+  EXPECT_TRUE(has(ptxOf(rowsKernel("[0]"), "sm_90a"), ".version 8.1\n"));
 }
 
 TEST(Rows, LanesOutsideAreNotRead) {

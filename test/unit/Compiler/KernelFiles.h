@@ -8,9 +8,9 @@
 
 namespace minic::test {
 
-inline constexpr const char *softmaxFile = "row_softmax_warp.ir", *gemmFile = "gemm_bias_relu_sm90.ir",
-                            *attentionFile = "attention_sm90.ir";
-inline constexpr const char *kernelFiles[] = {softmaxFile, gemmFile, attentionFile};
+inline constexpr const char *softmaxFile = "row_softmax_warp.ir", *clusterFile = "row_softmax_cluster.ir",
+                            *gemmFile = "gemm_bias_relu_sm90.ir", *attentionFile = "attention_sm90.ir";
+inline constexpr const char *kernelFiles[] = {softmaxFile, clusterFile, gemmFile, attentionFile};
 
 inline std::string kernelText(const std::string &name) {
   std::ifstream file(std::string(MINIC_EXAMPLES "/kernels/") + name);

@@ -50,18 +50,18 @@ TEST(KernelTexts, FilesAreListed) {
 //===-- Numbers -------------------------------------------------------------------------------------------------------------===//
 
 TEST(KernelTexts, RowSoftmax) {
-  for (int64_t rows : {1, 5}) {
-    RunResult result = runNonZero(kernelText(softmaxFile), {{"M", rows}});
+  for (auto [file, rows, columns] : {std::tuple(softmaxFile, 1, 1024), {softmaxFile, 5, 1024}, {clusterFile, 2, 32768}}) {
+    RunResult result = runNonZero(kernelText(file), {{"M", rows}});
     ASSERT_TRUE(result.results);
     const HostTensor &x = result.inputs[0], &y = (*result.results)[0];
-    ASSERT_EQ(y.shape(), (std::vector<int64_t>{rows, 1024}));
+    ASSERT_EQ(y.shape(), (std::vector<int64_t>{rows, columns}));
     for (int64_t m = 0; m < rows; ++m) {
       double most = -INFINITY, sum = 0;
-      for (int64_t n = 0; n < 1024; ++n)
+      for (int64_t n = 0; n < columns; ++n)
         most = std::max(most, at(x, m, n));
-      for (int64_t n = 0; n < 1024; ++n)
+      for (int64_t n = 0; n < columns; ++n)
         sum += std::exp(at(x, m, n) - most);
-      for (int64_t n = 0; n < 1024; ++n) {
+      for (int64_t n = 0; n < columns; ++n) {
         double want = std::exp(at(x, m, n) - most) / sum;
         // Rounded once to bf16; before that a few roundings of f32 and the approximations of exp and 1/x.
         EXPECT_NEAR(at(y, m, n), want, want * (bf16Rounding + 64 * f32Rounding)) << m << ", " << n;
