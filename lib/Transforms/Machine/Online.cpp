@@ -14,17 +14,18 @@
 #include "minic/Transforms/Passes.h"
 
 #include <limits>
+#include <unordered_set>
 
 namespace minic {
 namespace {
 
-/// A reduction that layout has split: steps within warps, an exchange, steps over what was exchanged.
+/// A reduction that layout has split.
 struct Reduction {
-  Operation *first, *last; ///< Steps within warps; the operand of the first is what is reduced.
+  std::vector<Operation *> steps; ///< Within warps; the operand of the first is what is reduced.
   Operation *exchange;
-  std::vector<Operation *> rest;
-  Value *input() const { return first->operand(0); }
-  Value *part() const { return last->result(); }
+  std::vector<Operation *> rest; ///< Over what was exchanged.
+  Value *input() const { return steps.front()->operand(0); }
+  Value *part() const { return steps.back()->result(); }
   Value *whole() const { return rest.back()->result(); }
 };
 
@@ -40,11 +41,13 @@ std::optional<Reduction> reductionAround(Operation &exchange, std::string_view c
   if (exchange.numOperands() != 1 || exchange.parentOp())
     return std::nullopt;
   Reduction found{.exchange = &exchange};
-  found.first = found.last = exchange.operand(0)->definition();
-  if (!isStep(found.last, combiner) || onlyUser(found.part()) != &exchange)
+  const Value *value = exchange.operand(0);
+  for (Operation *user = &exchange; isStep(value->definition(), combiner) && onlyUser(value) == user; value = user->operand(0)) {
+    user = value->definition();
+    found.steps.insert(found.steps.begin(), user);
+  }
+  if (found.steps.empty())
     return std::nullopt;
-  while (isStep(found.first->operand(0)->definition(), combiner) && onlyUser(found.first->operand(0)) == found.first)
-    found.first = found.first->operand(0)->definition();
   for (Operation *step = onlyUser(exchange.result());
        isStep(step, combiner) && step->operand(0) == (found.rest.empty() ? exchange.result() : found.whole());
        step = onlyUser(step->result()))
@@ -67,7 +70,7 @@ public:
     Value *part = finite(max.part());
     Value *below = builder.scalarOp(OpKind::Sub, {max.input(), spread(part, max.input()->type())});
     Value *numerator = take(below);
-    Value *partSum = reduceAgain({sum.first, sum.last}, numerator);
+    Value *partSum = reduceAgain(sum.steps, numerator);
     // All together.
     builder = Builder(sum.exchange);
     builder.setLoc(sum.exchange->loc());
@@ -96,9 +99,7 @@ private:
     return take(builder.scalarOp(OpKind::Sub, {part, repeated}));
   }
   /// The steps from the first to the last, on another value.
-  Value *reduceAgain(std::vector<Operation *> steps, Value *value) {
-    if (steps.size() == 2 && steps[0] == steps[1])
-      steps.pop_back();
+  Value *reduceAgain(const std::vector<Operation *> &steps, Value *value) {
     for (Operation *step : steps) {
       ValueMap map;
       map.map(step->operand(0), value);
@@ -113,7 +114,7 @@ private:
     std::vector<Use> uses(exp.result()->uses().begin(), exp.result()->uses().end());
     Value *whole = nullptr;
     for (const Use &use : uses) {
-      if (use.user == sum.first)
+      if (use.user == sum.steps.front())
         continue;
       Builder at(use.user);
       at.setLoc(use.user->loc());
@@ -152,6 +153,22 @@ Operation *exponentialBelow(const Reduction &max, Value *value) {
   return fits ? exp : nullptr;
 }
 
+/// Whether the sum runs over the same parts as the maximum, and what else uses the exponentials comes when the warps have met.
+bool canMeetOnce(const Reduction &max, const Operation &exp, const Reduction &sum) {
+  std::unordered_set<const Operation *> later;
+  for (Operation *op = sum.exchange->next(); op; op = op->next())
+    later.insert(op);
+  for (const Use &use : exp.result()->uses()) {
+    const Operation *user = use.user;
+    while (user->parentOp())
+      user = user->parentOp();
+    if (use.user != sum.steps.front() && !later.count(user))
+      return false;
+  }
+  return max.part()->type() == sum.part()->type() && max.exchange->result()->type() == sum.exchange->result()->type() &&
+         max.whole()->type() == sum.whole()->type();
+}
+
 } // namespace
 
 Expected<void> passes::online(Function &function, PassContext &context) {
@@ -166,7 +183,7 @@ Expected<void> passes::online(Function &function, PassContext &context) {
     for (size_t j = i + 1; max && j < exchanges.size(); ++j) {
       auto sum = reductionAround(*exchanges[j], "sum");
       Operation *exp = sum ? exponentialBelow(*max, sum->input()) : nullptr;
-      if (!exp)
+      if (!exp || !canMeetOnce(*max, *exp, *sum))
         continue;
       OnlineSoftmax(*max, *exp, *sum).run();
       break;
