@@ -62,6 +62,7 @@ struct RowShape {
   std::optional<int64_t> rows; ///< If known, and if the order of the reduction may follow from it.
 };
 
+/// Two to four such CTAs fit a multiprocessor, so that one loads while others meet.
 constexpr int64_t threadsOfClusterCta = 256;
 
 /// About 32 elements a thread, which it holds in registers: enough loads in flight, and several CTAs on a multiprocessor, so that
