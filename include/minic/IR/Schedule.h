@@ -7,8 +7,9 @@
 namespace minic {
 
 /// How a kernel's loop axes are cut. One entry per loop axis, in loop axis order; all are powers of two.
-///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>      and, where a row takes several CTAs, cluster = 8;
-///   resident = 2 #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
+///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>
+///   #rows<block = [1, 262144], warps = [1, 128], lanes = [1, 32], vec = 4, cluster = 16, resident = 2>
+///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {

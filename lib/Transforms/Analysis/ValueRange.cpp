@@ -49,9 +49,12 @@ ValueRange ValueRanges::of(const Value *value) {
   if (auto it = known.find(value); it != known.end())
     return it->second;
   const Operation *op = value->definition();
-  if (!op || !isFloat(value->type().dtype()))
+  constexpr int maxDepth = 64;
+  if (!op || !isFloat(value->type().dtype()) || depth == maxDepth)
     return anything;
+  ++depth;
   ValueRange range = compute(*op);
+  --depth;
   DType dtype = value->type().dtype();
   return known[value] = {coarse(range.least, false, dtype), coarse(range.greatest, true, dtype)};
 }
@@ -129,11 +132,10 @@ ValueRange ValueRanges::ofReduce(const Operation &op) {
 
 std::optional<double> ValueRanges::attained(const Value *value, const std::vector<int64_t> &axes) const {
   const Operation *op = value->definition();
-  if (op && op->is(OpKind::Sub) && isBelowItsMaximum(*op, &axes))
-    return 0.0;
-  if (op && op->is(OpKind::Exp) && attained(op->operand(0), axes) == 0.0)
-    return 1.0;
-  return std::nullopt;
+  const Operation *sub = op && op->is(OpKind::Exp) ? op->operand(0)->definition() : op;
+  if (!sub || !sub->is(OpKind::Sub) || !isBelowItsMaximum(*sub, &axes))
+    return std::nullopt;
+  return sub == op ? 0.0 : 1.0;
 }
 
 } // namespace minic

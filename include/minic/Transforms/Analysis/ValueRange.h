@@ -26,6 +26,7 @@ private:
 
   std::span<const DimFact> facts;
   std::unordered_map<const Value *, ValueRange> known;
+  int depth = 0; ///< Of the walk towards operands, which ends where it would need much stack.
 };
 
 } // namespace minic
