@@ -25,6 +25,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("canonicalize", Level::Graph);
     add("cse", Level::Graph);
     add("dce", Level::Graph); // Before fuse: a dead op would become a region with an output.
+    add("split-reductions", Level::Graph); // Before fuse: its two halves are two kernels.
     add("fuse", Level::Graph);
     add("infer-ranges", Level::Fused); // In regions, which have neither loops nor masks yet.
     add("choose-schedule", Level::Fused);
@@ -51,6 +52,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   if (stage >= Stage::Machine) {
     add("layout", Level::Masked);
     add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
+    add("sink-reductions", Level::Machine);
     add("online", Level::Machine);
     add("dce", Level::Machine);
     add("lower-exchanges", Level::Machine);

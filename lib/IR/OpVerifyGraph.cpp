@@ -308,6 +308,9 @@ Type reducedType(const Operation &op, unsigned i) {
   Context &context = op.module().context();
   if (from.isTensor()) {
     std::vector<DimExpr> shape;
+    std::vector<int64_t> chunks = op.optionalInts("chunks");
+    for (size_t i = 0; i < chunks.size(); ++i)
+      shape.push_back(DimExpr::ceilDiv(from.shape()[size_t((*axes)[i])], chunks[i]));
     for (int a = 0; a < from.rank(); ++a)
       if (std::find(axes->begin(), axes->end(), a) == axes->end())
         shape.push_back(from.shape()[size_t(a)]);
@@ -406,6 +409,24 @@ bool checkCombiner(Operation &op, VerifyReporter &reporter) {
   return true;
 }
 
+bool checkChunks(Operation &op, VerifyReporter &reporter) {
+  if (!op.attr("chunks"))
+    return true;
+  std::vector<int64_t> chunks = op.intsAttr("chunks");
+  auto fail = [&](std::string why) {
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " " + std::move(why));
+    return false;
+  };
+  if (!op.operand(0)->type().isTensor())
+    return fail("takes `chunks` in graphs only; on tiles, loops visit the pieces");
+  if (size_t axes = op.intsAttr("axes").size(); chunks.size() != axes)
+    return fail("has " + countText(axes, "entry") + " in `axes`" + " but `chunks` has " + countText(chunks.size(), "number"));
+  for (int64_t chunk : chunks)
+    if (chunk < 1 || !std::has_single_bit(uint64_t(chunk)))
+      return fail("needs powers of two in `chunks`, not " + std::to_string(chunk));
+  return true;
+}
+
 /// `over`, `padding` and the axes' modes, which are matters of levels.
 bool checkReduceLevel(Operation &op, VerifyReporter &reporter) {
   Level level = op.function().level;
@@ -433,7 +454,8 @@ bool checkReduceLevel(Operation &op, VerifyReporter &reporter) {
 } // namespace
 
 void verifyReduce(Operation &op, VerifyReporter &reporter) {
-  if (!checkReducedOperands(op, reporter) || !checkCombiner(op, reporter) || !checkReduceLevel(op, reporter))
+  if (!checkReducedOperands(op, reporter) || !checkCombiner(op, reporter) || !checkChunks(op, reporter) ||
+      !checkReduceLevel(op, reporter))
     return;
   for (unsigned i = 0; i < op.numResults(); ++i) {
     Type expected = reducedType(op, i), stated = op.result(i)->type();

@@ -41,6 +41,8 @@ private:
   bool indexed(const Operation &op);
   bool size(const Operation &op);
   bool reduce(const Operation &op);
+  bool reducePieces(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &values, int64_t outer,
+                    int64_t extent, int64_t inner, int64_t chunk);
   bool reduceAxis(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &values, int64_t outer,
                   int64_t extent, int64_t inner);
   bool combine(const Operation &op, std::vector<LaneArray> &lower, std::span<const LaneArray> upper, int64_t count);
@@ -325,6 +327,41 @@ bool Evaluator::reduceAxis(const Operation &op, std::span<const Attribute> inits
   return true;
 }
 
+static int64_t numPieces(int64_t extent, int64_t chunk) { return extent / chunk + (extent % chunk != 0); }
+
+/// [outer][extent][inner] to [pieces][outer][inner].
+bool Evaluator::reducePieces(const Operation &op, std::span<const Attribute> inits, std::vector<LaneArray> &arrays, int64_t outer,
+                             int64_t extent, int64_t inner, int64_t chunk) {
+  int64_t pieces = numPieces(extent, chunk);
+  std::vector<LaneArray> results(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    arrays[i] = arrays[i].expanded(outer * extent * inner);
+    if (!arrays[i].data || !make(&op, arrays[i].dtype, pieces * outer * inner, results[i]))
+      return fail(&op, ErrorCode::OutOfMemory, "no memory for a reduction");
+  }
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    int64_t length = std::min(chunk, extent - piece * chunk);
+    std::vector<LaneArray> parts(arrays.size());
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      int64_t bytes = inner * dtypeBytes(arrays[i].dtype);
+      if (!make(&op, arrays[i].dtype, outer * length * inner, parts[i]))
+        return false;
+      for (int64_t o = 0; o < outer; ++o)
+        std::memcpy(parts[i].data.get() + o * length * bytes, arrays[i].data.get() + (o * extent + piece * chunk) * bytes,
+                    size_t(length * bytes));
+    }
+    if (!reduceAxis(op, inits, parts, outer, length, inner))
+      return false;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      LaneArray part = parts[i].expanded(outer * inner);
+      int64_t bytes = outer * inner * dtypeBytes(part.dtype);
+      std::memcpy(results[i].data.get() + piece * bytes, part.data.get(), size_t(bytes));
+    }
+  }
+  arrays = std::move(results);
+  return true;
+}
+
 bool Evaluator::reduce(const Operation &op) {
   std::vector<int64_t> shape;
   int64_t count;
@@ -339,14 +376,18 @@ bool Evaluator::reduce(const Operation &op) {
     inits.push_back(op.attr("init") ? (*op.attr("init")->asList())[i]
                                     : reductionIdentity(op.wordAttr("combiner"), op.operand(i)->type().dtype()));
   }
-  std::vector<int64_t> axes = op.intsAttr("axes");
-  std::sort(axes.rbegin(), axes.rend());
-  for (int64_t axis : axes) {
-    auto middle = shape.begin() + axis;
+  std::vector<int64_t> axes = op.intsAttr("axes"), chunks = op.optionalInts("chunks");
+  for (size_t i = axes.size(); i-- > 0;) {
+    // Numbers of pieces stand in front already.
+    auto middle = shape.begin() + axes[i] + (chunks.empty() ? 0 : int64_t(axes.size() - 1 - i));
     int64_t outer = *checkedProduct(std::span(shape.begin(), middle)), inner = *checkedProduct(std::span(middle + 1, shape.end()));
-    if (!reduceAxis(op, inits, arrays, outer, *middle, inner))
-      return false;
+    int64_t extent = *middle;
     shape.erase(middle);
+    if (!chunks.empty())
+      shape.insert(shape.begin(), numPieces(extent, chunks[i]));
+    if (chunks.empty() ? !reduceAxis(op, inits, arrays, outer, extent, inner)
+                       : !reducePieces(op, inits, arrays, outer, extent, inner, chunks[i]))
+      return false;
   }
   for (unsigned i = 0; i < op.numResults(); ++i) {
     if (!convertTo(op.result(i)->type().dtype(), op, arrays[i]))

@@ -109,7 +109,8 @@ def convert(a, result):
 
 
 def reduced(node, operand, result, element):
-    low, high = (structure._moved(end, node.attrs["axes"]) for end in (operand.low, operand.high))
+    fill = 0 if node.combiner is not None else structure.identity(element, node.word)
+    low, high = (structure._pieces(end, node, fill) for end in (operand.low, operand.high))
     if node.word in ("max", "min") and node.combiner is None:
         start = structure.identity(element, node.word)
         function = np.max if node.word == "max" else np.min

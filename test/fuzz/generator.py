@@ -246,7 +246,12 @@ class Generator:
         if combiner:
             self.emit("reduce", operands, results, combiner=combiner, axes=axes, init=combiner.init)
         else:
-            self.emit("reduce", operands, results, word=self.pick(["sum", "sum", "max", "min"]), axes=axes)
+            cut = {}
+            if axes and self.chance(0.2) and not any(t.shape[a][1] for a in axes):
+                cut["chunks"] = [self.pick([1, 2, 4, 16, 64]) for _ in axes]
+                pieces = [Dim(-(-t.shape[a][0] // chunk)) for a, chunk in zip(axes, cut["chunks"])]
+                results = [Type(results[0].element, pieces + kept)]
+            self.emit("reduce", operands, results, word=self.pick(["sum", "sum", "max", "min"]), axes=axes, **cut)
 
     def add_matmul(self):
         allowed = [name for name in self.table["matmul"].dtypes if name in self.stored]

@@ -64,6 +64,27 @@ def _moved(values, axes):
     return values.transpose(kept + list(axes)).reshape([values.shape[a] for a in kept] + [count])
 
 
+def _pieces(values, node, fill):
+    """_moved, where `chunks` cut the axes with the numbers of pieces in front."""
+    axes, chunks = node.attrs["axes"], node.attrs.get("chunks")
+    if chunks is None:
+        return _moved(values, axes)
+    shape, behind = [], {}
+    for a, size in enumerate(values.shape):
+        if a in axes:
+            chunk = chunks[axes.index(a)]
+            behind[a] = len(shape)
+            shape += [-(-size // chunk), chunk]
+        else:
+            shape.append(size)
+    padding = [(0, -size % chunks[axes.index(a)] if a in axes else 0) for a, size in enumerate(values.shape)]
+    cut = np.pad(values, padding, constant_values=fill).reshape(shape)
+    front = [behind[a] for a in axes]
+    inner = [a + 1 for a in front]
+    kept = [a for a in range(cut.ndim) if a not in front + inner]
+    return _moved(cut.transpose(front + kept + inner), list(range(len(front) + len(kept), cut.ndim)))
+
+
 def identity(element, word):
     if element.is_int:
         info = np.iinfo(element.work)
@@ -119,10 +140,10 @@ def reduce_sum(values, depth, element, result):
 
 def expect_reduce(node, operands, elements, results):
     axes = node.attrs["axes"]
-    moved = [_moved(values, axes) for values in operands]
     if node.combiner is not None:
-        return node.combiner.evaluate(moved, elements, results)
-    element, values = elements[0], moved[0]
+        return node.combiner.evaluate([_moved(values, axes) for values in operands], elements, results)
+    element = elements[0]
+    values = _pieces(operands[0], node, identity(element, node.word))
     if node.word == "sum":
         if element.is_int:
             return [Exact(values.sum(-1, dtype=element.accumulator.work).astype(results[0].work))]

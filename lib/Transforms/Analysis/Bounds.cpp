@@ -40,6 +40,17 @@ static std::optional<ScaledCounter> asScaledCounter(const Value *value, int dept
   }
   if (op->is(OpKind::ProgramId))
     return ScaledCounter{1, op->dimsAttr("grid")[value->index()]};
+  if (op->is(OpKind::Add) && depth > 0) {
+    auto a = asScaledCounter(op->operand(0), depth / 2), b = asScaledCounter(op->operand(1), depth / 2);
+    if (!a || !b)
+      return std::nullopt;
+    // As a number of two digits: slow * (bound of fast) + fast.
+    for (auto [slow, fast] : {std::pair(&*a, &*b), std::pair(&*b, &*a)})
+      if (auto digits = fast->bound.constant();
+          digits && *digits > 0 && slow->factor % *digits == 0 && slow->factor / *digits == fast->factor)
+        return ScaledCounter{fast->factor, slow->bound * DimExpr(*digits)};
+    return std::nullopt;
+  }
   if (op->is(OpKind::Mul) && depth > 0) {
     for (unsigned side : {0u, 1u}) {
       auto factor = constantIndex(op->operand(side));

@@ -99,9 +99,12 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
   }
   case AxisRule::Reduce: {
     std::vector<int64_t> axes = op.intsAttr("axes");
+    size_t pieces = op.optionalInts("chunks").size(); // Stand in front.
     for (size_t u = 0; u < uses.size(); ++u)
-      for (size_t a = 0, kept = 0; a < uses[u].size(); ++a) {
+      for (size_t a = 0, kept = pieces; a < uses[u].size(); ++a) {
         classes.join(uses[u][a], uses[0][a]);
+        if (a < pieces)
+          classes.join(results[u][a], results[0][a]);
         if (std::find(axes.begin(), axes.end(), int64_t(a)) == axes.end())
           classes.join(uses[u][a], results[u][kept++]);
         else if (u == 0)
@@ -150,6 +153,11 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   };
 
   std::vector<std::pair<const Operation *, AxisList>> contractions;
+  struct Cut {
+    int axis, pieces;
+    int64_t chunk;
+  };
+  std::vector<Cut> cuts;
   std::set<const Value *> fromSums; // Results of reductions and matmuls, and what is made of them. Looked up only.
   for (Operation *op : ops) {
     auto isFromSum = [&](const Value *operand) { return fromSums.count(operand) != 0; };
@@ -184,6 +192,9 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       classes.contract(axis);
     if (op->info().axes == AxisRule::Reduce || op->info().axes == AxisRule::Contract) // Over no axes too.
       contractions.emplace_back(op, *contracted);
+    std::vector<int64_t> chunks = op->optionalInts("chunks");
+    for (size_t i = 0; i < chunks.size(); ++i)
+      cuts.push_back({(*contracted)[i], results[0][i], chunks[i]});
   }
 
   // No value may run along one loop with two axes, of size 1 neither: an access names each loop once.
@@ -195,6 +206,10 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     return false;
   };
   auto anyRepeats = [&] {
+    // What counts pieces runs in parallel, outside what they are pieces of.
+    for (const Cut &cut : cuts)
+      if (classes.isContracted(cut.pieces))
+        return true;
     for (const auto &[use, axes] : space.useAxes)
       if (repeats(axes))
         return true;
@@ -266,11 +281,33 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     if (signature(axes) != signature(contractions.front().second))
       return fail("reductions over different axes");
 
-  // Order of the loops: a matmul's row, column, contracted axis; else as the axes of the widest values stand in memory, those that
-  // are made last first, so that outputs are written as they lie. An operand axis of size 1 that a broadcast stretches is a loop of
-  // its own, of one trip: outermost, out of the way.
+  // One axis is cut one way.
+  for (const Cut &a : cuts)
+    for (const Cut &b : cuts) {
+      if (classes.find(a.axis) != classes.find(b.axis))
+        continue;
+      if (a.chunk != b.chunk)
+        return fail("reductions that cut an axis into different pieces");
+      classes.join(a.pieces, b.pieces);
+    }
+  for (const auto &[op, axes] : contractions)
+    for (const Cut &cut : cuts)
+      if (!op->attr("chunks") && std::ranges::any_of(axes, [&](int axis) { return classes.find(axis) == classes.find(cut.axis); }))
+        return fail("reductions over an axis and over its pieces");
+  if (anyRepeats())
+    return fail("two axes of one value would run in one loop");
+
+  // Order of the loops: what counts pieces; a matmul's row, column, contracted axis; else as the axes of the widest values stand in
+  // memory, those that are made last first, so that outputs are written as they lie. An operand axis of size 1 that a broadcast
+  // stretches is a loop of its own, of one trip: outermost, out of the way.
   AxisList units;
-  std::vector<const AxisList *> order = {&units};
+  AxisList pieces;
+  for (const Cut &cut : cuts)
+    pieces.push_back(cut.pieces);
+  auto isPiece = [&](int axis) {
+    return std::ranges::any_of(pieces, [&](int piece) { return classes.find(piece) == classes.find(axis); });
+  };
+  std::vector<const AxisList *> order = {&units, &pieces};
   std::set<int> ordered; // A matmul's loops have their order, whatever else runs along them.
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Contract) {
@@ -297,7 +334,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     for (unsigned i = 0; i < op->numOperands(); ++i)
       others.push_back(&space.useAxes[{op, i}]);
   }
-  std::stable_sort(others.begin(), others.end(), [](auto *a, auto *b) { return a->size() > b->size(); });
+  auto width = [&](const AxisList *axes) { return axes->size() - size_t(std::ranges::count_if(*axes, isPiece)); };
+  std::stable_sort(others.begin(), others.end(), [&](auto *a, auto *b) { return width(a) > width(b); });
   order.insert(order.end(), others.begin(), others.end());
 
   std::map<int, int> loopOf;
@@ -307,6 +345,11 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       if (loopOf.emplace(root, int(space.loops.size())).second)
         space.loops.push_back({classes.extent(root), classes.isContracted(root)});
     }
+  for (const Cut &cut : cuts) {
+    LoopAxis &loop = space.loops[size_t(loopOf.at(classes.find(cut.axis)))];
+    loop.chunk = cut.chunk;
+    loop.pieces = loopOf.at(classes.find(cut.pieces));
+  }
   if (space.loops.empty()) // Scalars run along one loop too, so that their tiles have an axis which lanes can repeat.
     space.loops.push_back({1});
   auto toLoops = [&](AxisList &axes) {
@@ -318,6 +361,14 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
   for (auto &[value, axes] : space.resultAxes)
     toLoops(axes);
   return space;
+}
+
+bool IterationSpace::countsPieces(int loop) const {
+  return std::ranges::any_of(loops, [&](const LoopAxis &axis) { return axis.pieces == loop; });
+}
+
+bool IterationSpace::runsAlong(const std::vector<int> &axes, int loop) const {
+  return std::ranges::any_of(axes, [&](int axis) { return axis == loop || loops[size_t(axis)].pieces == loop; });
 }
 
 bool IterationSpace::isReduced(const std::vector<int> &axes) const {

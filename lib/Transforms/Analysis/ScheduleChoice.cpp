@@ -36,6 +36,8 @@ static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
 /// A row that is at most this long may stand in one block of one CTA; one of known length in a block of a cluster.
 static constexpr int64_t maxBlock = 8192, maxClusterBlock = 1 << 19;
 
+static bool hasClusters(const TargetInfo &target) { return target.name == opInfo(OpKind::ClusterStore).needs; }
+
 /// The size, or how large it can be at most if it fits one block.
 static std::optional<int64_t> boundOf(const DimExpr &extent, std::span<const DimFact> facts) {
   if (extent.isConstant())
@@ -64,13 +66,14 @@ struct RowShape {
 
 /// Two to four such CTAs fit a multiprocessor, so that one loads while others meet.
 constexpr int64_t threadsOfClusterCta = 256;
+constexpr int64_t elementsPerThread = 32;
 
 /// About 32 elements a thread, which it holds in registers: enough loads in flight, and several CTAs on a multiprocessor, so that
 /// some compute while others wait for memory. With too few rows to fill the GPU, fewer; where no cluster is larger, more.
 static int64_t threadsPerRow(const RowShape &row, const TargetInfo &target) {
-  constexpr int64_t elements = 32, fullAccess = 16, busyThreads = 960, maxSpread = 256;
+  constexpr int64_t fullAccess = 16, busyThreads = 960, maxSpread = 256;
   int64_t accesses = row.block / row.vec;
-  int64_t threads = std::clamp(row.block / elements, std::min(accesses, fullAccess), threadsOfClusterCta * maxClusterCtas);
+  int64_t threads = std::clamp(row.block / elementsPerThread, std::min(accesses, fullAccess), threadsOfClusterCta * maxClusterCtas);
   if (row.rows)
     while (threads < std::min(accesses, maxSpread) && *row.rows * threads < busyThreads * target.multiprocessors)
       threads *= 2;
@@ -82,48 +85,112 @@ static int64_t rowsPerCta(const RowShape &row, int64_t threads) {
   return row.block * row.bytes < 2048 ? std::max<int64_t>(1, 128 / threads) : 1;
 }
 
-/// No loop is left where the last axis stands in one block.
-static bool reducesOnlyLast(const IterationSpace &space) {
-  for (int axis = 0; axis + 1 < space.rank(); ++axis)
-    if (space.axes()[size_t(axis)].reduced)
-      return false;
-  return true;
+/// Of a column that is read again a thread holds this much: the fewer warps share it, the less they have to tell each other.
+constexpr int64_t elementsOfColumn = 128;
+
+/// How many columns side by side a CTA can hold, as wide as a line of the cache or half of it; narrower ones read memory too
+/// slowly. 0 if a column is too long.
+static int64_t columnsOnChip(int64_t length, int64_t bytes) {
+  for (auto [line, threads] : {std::pair(128, 256), std::pair(64, 512)})
+    if (int64_t columns = line / bytes; blockFor(length, maxClusterBlock) * columns <= threads * elementsOfColumn)
+      return columns;
+  return 0;
 }
 
-static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span<const DimFact> facts, const TargetInfo &target,
-                             bool exact) {
-  const auto &loops = space.axes();
-  const int64_t bytes = 16 / vec;
-  size_t rank = loops.size();
-  Schedule s;
-  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
-    list->assign(rank, 1);
-  size_t last = rank - 1;
-  // A vector access needs every row to start at a multiple of it.
-  while (vec > 1 && !loops[last].extent.isMultipleOf(vec))
-    vec /= 2;
-  bool reduces = std::any_of(loops.begin(), loops.end(), [](const LoopAxis &axis) { return axis.reduced; });
-  auto innermost = [&](bool reduced) {
-    for (size_t axis = rank; axis-- > 0;)
-      if (loops[axis].reduced == reduced && (reduced || !loops[axis].extent.isConstant(1)))
-        return int(axis);
-    return -1;
-  };
-  // Lanes run along the last axis first, what it does not take goes to `outer` (copies if there is none).
-  auto placeLanes = [&](int outer) {
-    int64_t along = std::min<int64_t>(32, std::max<int64_t>(1, s.block[last] / vec));
-    s.vec[last] = vec;
-    if (outer < 0 || size_t(outer) == last)
-      along = 32;
-    s.lanes[last] = along;
-    if (along < 32)
-      s.lanes[size_t(outer)] = 32 / along;
-  };
+bool fitsOnChip(Type operand, std::span<const int64_t> axes, const TargetInfo &target) {
+  int64_t block = 1;
+  for (int64_t axis : axes) {
+    auto extent = operand.shape()[size_t(axis)].constant();
+    if (!extent || *extent > maxClusterBlock)
+      return false;
+    block *= blockFor(*extent, maxClusterBlock);
+    if (block > maxClusterBlock)
+      return false;
+  }
+  if (axes.back() + 1 == operand.rank())
+    return block <= (axes.size() == 1 && hasClusters(target) ? maxClusterBlock : maxBlock);
+  return axes.size() == 1 && columnsOnChip(block, dtypeBytes(operand.dtype())) > 0;
+}
 
-  if (!reduces) {
-    // About 1024 elements a program, inner axes first; 4 warps.
+/// True if something along a reduced axis needs what is known after the reduction.
+static bool readsAgain(const IterationSpace &space, std::span<Operation *const> ops) {
+  std::set<const Value *> known;
+  for (Operation *op : ops) {
+    bool after = op->info().axes == AxisRule::Reduce ||
+                 std::ranges::any_of(op->operands(), [&](const Value *operand) { return known.count(operand) != 0; });
+    for (Value *result : op->results()) {
+      if (after && space.isInner(result))
+        return true;
+      if (after)
+        known.insert(result);
+    }
+  }
+  return false;
+}
+
+/// Cuts a region without matmuls: element-wise ops with any number of reductions over the same axes.
+class RowsChooser {
+public:
+  RowsChooser(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target, bool exact)
+      : space(space), loops(space.axes()), ops(ops), facts(ops.front()->function().facts), target(target), exact(exact),
+        last(loops.size() - 1), vec(vectorElements(ops, exact)), bytes(16 / vec) {
+    for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+      list->assign(loops.size(), 1);
+    // A vector access needs every row to start at a multiple of it.
+    while (vec > 1 && !loops[last].extent.isMultipleOf(vec))
+      vec /= 2;
+  }
+
+  Schedule choose() {
+    for (size_t axis = loops.size(); axis-- > 0;)
+      if (loops[axis].reduced)
+        reduced.push_back(axis);
+      else if (!loops[axis].extent.isConstant(1) && !space.countsPieces(int(axis)))
+        kept.push_back(axis);
+    if (reduced.empty())
+      cutElements();
+    else if (loops[last].reduced)
+      cutRows();
+    else
+      cutColumns();
+    return s;
+  }
+
+private:
+  /// Lanes run along the last axis first, what it does not take goes to `outer` (copies if there is none).
+  void placeLanes(size_t outer) {
+    s.vec[last] = vec;
+    s.lanes[last] = outer == last ? 32 : std::clamp<int64_t>(s.block[last] / vec, 1, 32);
+    if (outer != last)
+      s.lanes[outer] = 32 / s.lanes[last];
+  }
+
+  /// The loop along which memory is read that lies across the last one; none where all reads are along that.
+  std::optional<size_t> axisAcross() const {
+    for (Operation *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i) {
+        if (space.has(op->operand(i)) || readsFromMemory(*op, i))
+          continue;
+        const std::vector<int> &axes = space.axesOfUse(op, i);
+        if (std::ranges::find(axes, int(last)) != axes.end() && size_t(axes.back()) != last &&
+            !loops[size_t(axes.back())].extent.isConstant(1))
+          return size_t(axes.back());
+      }
+    return std::nullopt;
+  }
+
+  /// About 1024 elements a program, inner axes first; 4 warps. Where memory is read across the last axis, a square.
+  void cutElements() {
+    if (auto across = axisAcross()) {
+      s.block[last] = blockFor(loops[last].extent, 64);
+      s.block[*across] = blockFor(loops[*across].extent, bytes > 2 ? 64 : 128);
+      vec = std::min(vec, s.block[last]);
+      placeLanes(*across);
+      s.warps[*across] = std::clamp<int64_t>(s.block[*across] / s.lanes[*across], 1, 8);
+      return;
+    }
     int64_t left = 1024;
-    for (size_t axis = rank; axis-- > 0;) {
+    for (size_t axis = loops.size(); axis-- > 0;) {
       s.block[axis] = axis == last || loops[axis].extent.isConstant() ? blockFor(loops[axis].extent, left) : 1;
       left /= s.block[axis];
     }
@@ -134,47 +201,97 @@ static Schedule rowsSchedule(const IterationSpace &space, int64_t vec, std::span
         outer = axis;
         break;
       }
-    placeLanes(int(outer));
+    placeLanes(outer);
     int64_t warps = 4;
-    for (size_t axis = rank; axis-- > 0 && warps > 1;) {
+    for (size_t axis = loops.size(); axis-- > 0 && warps > 1;) {
       int64_t take = std::clamp<int64_t>(s.block[axis] / (s.lanes[axis] * s.vec[axis]), 1, warps);
       s.warps[axis] = take;
       warps /= take;
     }
-  } else if (loops[last].reduced) {
-    // A row stands in one block up to 8192 elements, and a longer one streams. Of a length that is not known, four warps take 1024
-    // at a time: few registers, and code that is compiled fast.
-    int row = innermost(false);
-    auto length = boundOf(loops[last].extent, facts);
-    bool hasClusters = target.name == opInfo(OpKind::ClusterStore).needs && reducesOnlyLast(space);
-    s.block[last] = length ? blockFor(*length, hasClusters ? maxClusterBlock : maxBlock) : 1024;
+  }
+
+  std::optional<int64_t> lengthOf(size_t axis) const { return boundOf(loops[axis].length(), facts); }
+
+  /// A row stands in one block up to 8192 elements, in a cluster up to more, and a longer one streams. Of a length that is not
+  /// known, four warps take 1024 at a time: few registers, and code that is compiled fast.
+  void cutRows() {
+    auto length = lengthOf(last);
+    bool inCluster = hasClusters(target) && reduced.size() == 1 && !loops[last].chunk;
+    s.block[last] = length ? blockFor(*length, inCluster ? maxClusterBlock : maxBlock) : 1024;
     if (length && *length > s.block[last])
       s.block[last] = maxBlock; // Too long for any block: it streams.
     vec = std::min(vec, s.block[last]);
-    RowShape shape{.block = s.block[last], .vec = vec, .bytes = bytes, .rows = exact ? std::nullopt : rowsOf(space)};
-    int64_t threads = length ? threadsPerRow(shape, target) : 128;
     s.vec[last] = vec;
-    s.lanes[last] = row < 0 ? 32 : std::min<int64_t>(threads, 32);
-    s.warps[last] = std::max<int64_t>(threads / 32, 1);
-    s.cluster = s.block[last] > maxBlock ? threads / threadsOfClusterCta : 1;
+    // Short rows of an outer reduced axis together.
+    int64_t elements = s.block[last];
+    for (size_t axis : reduced)
+      if (auto rows = axis == last ? std::nullopt : lengthOf(axis)) {
+        s.block[axis] = blockFor(*rows, std::max<int64_t>(1, maxBlock / elements));
+        elements *= s.block[axis];
+      }
+
+    RowShape shape{.block = elements, .vec = vec, .bytes = bytes, .rows = exact ? std::nullopt : rowsOf(space)};
+    int64_t threads = length ? threadsPerRow(shape, target) : 128;
+    s.cluster = elements > maxBlock ? threads / threadsOfClusterCta : 1;
     // With more than 32 elements a thread, registers would leave room for one CTA, and nothing would load while it waits for the
     // others.
-    s.resident = s.cluster == maxClusterCtas && s.block[last] / threads <= 64 ? 2 : 1;
-    if (row >= 0) {
-      s.lanes[size_t(row)] = 32 / s.lanes[last];
-      s.warps[size_t(row)] = std::max<int64_t>(1, rowsPerCta(shape, threads) / s.lanes[size_t(row)]);
-      s.block[size_t(row)] = s.warps[size_t(row)] * s.lanes[size_t(row)];
+    s.resident = s.cluster == maxClusterCtas && elements / threads <= 2 * elementsPerThread ? 2 : 1;
+    int64_t lanes = std::min<int64_t>(threads, 32), warps = std::max<int64_t>(threads / 32, 1);
+    for (size_t axis : reduced) {
+      int64_t places = s.block[axis] / s.vec[axis];
+      s.lanes[axis] = std::min(lanes, places);
+      s.warps[axis] = std::min(warps, std::max<int64_t>(places / s.lanes[axis], 1));
+      lanes /= s.lanes[axis];
+      warps /= s.warps[axis];
     }
-  } else {
-    // Columns: lanes side by side along the last axis, warps along the reduced one.
-    size_t column = size_t(innermost(true));
-    s.block[last] = blockFor(loops[last].extent, 32 * vec);
-    vec = std::min(vec, s.block[last]);
-    placeLanes(int(column));
-    s.block[column] = std::max(blockFor(loops[column].extent, 64), s.lanes[column]);
-    s.warps[column] = std::clamp<int64_t>(s.block[column] / s.lanes[column], 1, 8);
+    int64_t idle = 32 / std::min<int64_t>(threads, 32) * lanes;
+    if (kept.empty()) {
+      s.lanes[last] *= idle; // Copies.
+      return;
+    }
+    size_t row = kept.front();
+    s.lanes[row] = idle;
+    s.warps[row] = std::max<int64_t>(1, rowsPerCta(shape, threads) / idle);
+    s.block[row] = s.warps[row] * s.lanes[row];
   }
-  return s;
+
+  /// Lanes side by side along the last axis, warps along the reduced one. A column that is read again stands on chip if it can.
+  void cutColumns() {
+    size_t column = reduced.front();
+    auto length = lengthOf(column);
+    int64_t onChip = 0;
+    if (!exact && length && reduced.size() == 1 && !loops[column].chunk && readsAgain(space, ops))
+      onChip = columnsOnChip(*length, bytes);
+    s.block[last] = blockFor(loops[last].extent, onChip ? onChip : 32 * 16 / bytes);
+    vec = std::min(vec, s.block[last]);
+    placeLanes(column);
+    int64_t threads = 256;
+    if (onChip) {
+      s.block[column] = std::max(blockFor(*length, maxClusterBlock), s.lanes[column]);
+      int64_t elements = s.block[column] * s.block[last];
+      threads = std::clamp<int64_t>(elements / elementsOfColumn, 128, 512);
+    } else {
+      s.block[column] = std::max(length ? blockFor(*length, maxBlock / s.block[last]) : 64, s.lanes[column]);
+      if (int64_t chunk = loops[column].chunk)
+        s.block[column] = std::min(s.block[column], chunk);
+    }
+    s.warps[column] = std::clamp<int64_t>(s.block[column] / s.lanes[column], 1, threads / 32);
+  }
+
+  const IterationSpace &space;
+  const std::vector<LoopAxis> &loops;
+  std::span<Operation *const> ops;
+  std::span<const DimFact> facts;
+  const TargetInfo &target;
+  bool exact;
+  size_t last;
+  int64_t vec, bytes;
+  std::vector<size_t> reduced, kept; ///< Last first; without axes of size 1 and those that count pieces.
+  Schedule s;
+};
+
+static Schedule rowsSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target, bool exact) {
+  return RowsChooser(space, ops, target, exact).choose();
 }
 
 /// Along the axis of a scan one element after the other; lanes and warps side by side along the innermost other axis.
@@ -244,7 +361,7 @@ static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, st
     if (op->info().axes != AxisRule::Reduce)
       continue;
     auto alone = IterationSpace::compute({&op, 1});
-    Schedule own = rowsSchedule(*alone, vectorElements({&op, 1}, true), op->function().facts, target, true);
+    Schedule own = rowsSchedule(*alone, {&op, 1}, target, true);
     const std::vector<int> &here = space.axesOfUse(op, 0), &there = alone->axesOfUse(op, 0);
     for (int64_t axis : op->intsAttr("axes")) {
       size_t a = size_t(here[size_t(axis)]), b = size_t(there[size_t(axis)]);
@@ -266,7 +383,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
       return scanSchedule(space);
   }
   if (!contraction) {
-    Schedule schedule = rowsSchedule(space, vectorElements(ops, exact), ops.front()->function().facts, target, exact);
+    Schedule schedule = rowsSchedule(space, ops, target, exact);
     if (exact && !keepsOrder(schedule, space, ops, target))
       return std::nullopt;
     return schedule;

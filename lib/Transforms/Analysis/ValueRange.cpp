@@ -33,7 +33,8 @@ double coarse(double bound, bool up, DType dtype) {
 bool isBelowItsMaximum(const Operation &sub, const std::vector<int64_t> *axes) {
   const Operation *broadcast = sub.operand(1)->definition();
   const Operation *max = broadcast && broadcast->is(OpKind::Broadcast) ? broadcast->operand(0)->definition() : nullptr;
-  if (!max || !max->is(OpKind::Reduce) || max->wordAttr("combiner") != "max" || max->operand(0) != sub.operand(0))
+  if (!max || !max->is(OpKind::Reduce) || max->attr("chunks") || max->wordAttr("combiner") != "max" ||
+      max->operand(0) != sub.operand(0))
     return false;
   // The maximum must come back to the axes that it is of.
   std::vector<int64_t> reduced = max->intsAttr("axes"), kept;
@@ -126,7 +127,7 @@ ValueRange ValueRanges::ofReduce(const Operation &op) {
   if (in.least < 0)
     return anything;
   // Adding what is not negative never lessens a rounded sum. One that is rounded at each step exceeds the true one by less than 2.
-  double one = isEmpty ? 0 : attained(op.operand(0), axes).value_or(in.least);
+  double one = isEmpty ? 0 : op.attr("chunks") ? in.least : attained(op.operand(0), axes).value_or(in.least);
   return {one, most == 0 ? 0 : in.greatest * most * 2};
 }
 

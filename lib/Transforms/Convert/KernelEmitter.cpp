@@ -63,9 +63,12 @@ private:
         continue;
       Value *position = id->result(result++);
       position->setName("p" + std::to_string(axis));
-      int64_t block = schedule.block[size_t(axis)];
-      offsets[size_t(axis)] = block == 1 ? position : builder.scalarOp(OpKind::Mul, {position, builder.constantIndex(block)});
+      offsets[size_t(axis)] = scaled(position, schedule.block[size_t(axis)]);
     }
+  }
+
+  Value *scaled(Value *position, int64_t factor) {
+    return factor == 1 ? position : builder.scalarOp(OpKind::Mul, {position, builder.constantIndex(factor)});
   }
 
   /// A reduction belongs to the sweep after those whose results it needs.
@@ -105,9 +108,14 @@ private:
     std::vector<Operation *> nest;
     Builder outermost = builder;
     for (int axis : loops) {
-      const DimExpr &extent = space.axes()[size_t(axis)].extent;
-      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(extent),
-                                       builder.constantIndex(schedule.block[size_t(axis)])};
+      const LoopAxis &loopAxis = space.axes()[size_t(axis)];
+      int64_t step = schedule.block[size_t(axis)];
+      Value *first = loopAxis.chunk ? scaled(offsets[size_t(loopAxis.pieces)], loopAxis.chunk) : nullptr;
+      if (first && step == loopAxis.chunk) {
+        offsets[size_t(axis)] = first;
+        continue;
+      }
+      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(loopAxis.length()), builder.constantIndex(step)};
       operands.insert(operands.end(), carried.begin(), carried.end());
       std::vector<Type> types;
       for (Value *value : carried)
@@ -120,6 +128,8 @@ private:
       nest.push_back(loop);
       builder = Builder(block);
       builder.setLoc(outermost.loc());
+      if (first)
+        offsets[size_t(axis)] = builder.scalarOp(OpKind::Add, {first, offsets[size_t(axis)]});
     }
     std::vector<Value *> next = body(carried);
     for (size_t i = nest.size(); i-- > 0;) {
@@ -501,7 +511,10 @@ private:
       types.push_back(acc->type());
     std::vector<NamedAttribute> attrs;
     for (const NamedAttribute &attribute : op.attrs())
-      attrs.push_back(attribute.name == "axes" ? NamedAttribute{"axes", Attribute::ints(axes)} : attribute);
+      if (attribute.name == "axes")
+        attrs.push_back({"axes", Attribute::ints(axes)});
+      else if (attribute.name != "chunks")
+        attrs.push_back(attribute);
     Operation *reduce = builder.create(OpKind::Reduce, tiles, types, attrs);
     if (op.numRegions() == 0)
       return {builder.scalarOp(combinerKind(op.wordAttr("combiner")), {accs[0], reduce->result()})};

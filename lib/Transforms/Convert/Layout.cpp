@@ -69,6 +69,8 @@ private:
         setLayout(result);
       for (unsigned r = 0; r < op.numRegions(); ++r)
         assign(op.region(r));
+      if (op.is(OpKind::Load) && readsAcross(op))
+        exchangeLoaded(op);
       if (op.is(OpKind::Load) || op.is(OpKind::Store))
         op.setAttr("vec", Attribute(vectorWidth(op)));
     }
@@ -101,6 +103,64 @@ private:
     while (width > 1 && (masked || dims.size() > 1) && !shape.back().isMultipleOf(width))
       width /= 2;
     return width;
+  }
+
+  /// The tile axis that runs along the buffer's memory; -1 if its steps there are not of one element.
+  static int contiguousAxis(const Operation &access) {
+    std::vector<int64_t> dims = accessDims(access), steps = access.optionalInts("steps");
+    bool isContiguous = !dims.empty() && !accessBuffer(access)->type().isStrided() && (steps.empty() || steps.back() == 1) &&
+                        std::ranges::none_of(dims, [](int64_t axis) { return axis < 0; });
+    return isContiguous ? int(dims.back()) : -1;
+  }
+
+  /// Neighbours in memory are neighbours in the tile along another axis than those that a thread holds and lanes hold side by side.
+  bool readsAcross(const Operation &load) const {
+    constexpr int64_t worthWhile = 8;
+    int axis = contiguousAxis(load);
+    Type type = load.result()->type();
+    if (axis < 0 || schedule.cluster > 1 || insideLoop(load) || type.extents()[size_t(axis)] < worthWhile)
+      return false;
+    for (const auto *modes : {&type.layout()->reg, &type.layout()->lane})
+      if (!modes->empty() && modes->front().axis >= 0 && modes->front().stride == 1)
+        return modes->front().axis != axis && modes->front().extent > 1 &&
+               type.extents()[size_t(modes->front().axis)] >= worthWhile;
+    return false;
+  }
+
+  /// Loads the tile as it lies in memory and turns it in shared memory.
+  void exchangeLoaded(Operation &load) {
+    Value *loaded = load.result();
+    Type wanted = loaded->type();
+    std::vector<Use> uses(loaded->uses().begin(), loaded->uses().end());
+    if (!load.intsAttr("mask").empty() && !load.attr("fill"))
+      load.setAttr("fill", isFloat(wanted.dtype()) ? Attribute(0.0) : Attribute(0)); // All of it goes through shared memory.
+    loaded->setType(context.withLayout(wanted, coalescedFor(&load, wanted)));
+    Builder behind(*load.parent(), load.next());
+    behind.setLoc(load.loc());
+    Value *turned = behind.create(OpKind::ConvertLayout, {loaded}, {wanted})->result();
+    for (const Use &use : uses)
+      use.user->setOperand(use.index, turned);
+  }
+
+  /// All threads side by side along the memory that `load` reads, where it is given; else along the tile's last axis.
+  const Layout *coalescedFor(const Operation *load, Type tile) const {
+    std::vector<int64_t> extents = tile.extents();
+    std::vector<int> order;
+    int64_t vec = 16 / dtypeBytes(tile.dtype());
+    if (load) {
+      std::vector<int64_t> dims = accessDims(*load);
+      for (size_t a = dims.size(); a-- > 0;)
+        if (dims[a] >= 0)
+          order.push_back(int(dims[a]));
+      const DimExpr &last = accessBuffer(*load)->type().shape().back();
+      while (vec > 1 && !last.isMultipleOf(vec))
+        vec /= 2;
+    }
+    for (int axis = int(extents.size()); axis-- > 0;)
+      if (std::find(order.begin(), order.end(), axis) == order.end())
+        order.push_back(axis);
+    vec = std::min(vec, extents[size_t(order[0])]);
+    return context.layout(Schedule::coalesced(extents, order, vec, schedule.numWarps()));
   }
 
   //===- Reductions -===//
@@ -168,18 +228,19 @@ private:
   }
 
   /// The layout in which every warp holds what each warp held along `axis`. Of a few parts every thread holds all; of more, lanes
-  /// hold them side by side if they hold nothing else. Either way the slowest digits are combined first.
+  /// that would hold copies hold them side by side. Either way the slowest digits are combined first.
   static Layout gatheredLayout(Layout layout, int64_t axis) {
+    constexpr int64_t few = 8;
     std::vector<Mode> moved;
-    int64_t parts = 1;
+    int64_t parts = layout.numRegs();
     for (Mode &mode : layout.warp)
       if (mode.axis == axis) {
         moved.push_back(mode);
         parts *= mode.extent;
         mode = {-1, mode.extent, 0};
       }
-    bool freeLanes = layout.lane == std::vector<Mode>{{-1, 32, 0}};
-    int64_t left = freeLanes && parts > 8 ? 32 : 1;
+    auto copies = std::ranges::find_if(layout.lane, [](const Mode &mode) { return mode.axis < 0; });
+    int64_t left = copies != layout.lane.end() && parts > few ? copies->extent : 1;
     std::vector<Mode> lanes;
     for (Mode mode : moved) {
       int64_t taken = std::min(left, mode.extent);
@@ -191,7 +252,7 @@ private:
     }
     if (!lanes.empty()) {
       lanes.push_back({-1, left, 0});
-      layout.lane = lanes;
+      layout.lane.insert(layout.lane.erase(copies), lanes.begin(), lanes.end());
     }
     return layout.normalized();
   }
@@ -225,7 +286,7 @@ private:
     std::vector<Value *> tiles, memories;
     for (unsigned i : {0u, 1u}) {
       Value *root = dot.operand(i);
-      const Layout *layout = operandLayout(root);
+      const Layout *layout = coalescedFor(loadBehind(root), root->type());
       tiles.push_back(copyChain(builder, root, layout));
     }
     if (insideLoop(dot))
@@ -239,27 +300,6 @@ private:
     builder.create(OpKind::BarrierOp, {}, {});
     dot.setOperand(0, memories[0]);
     dot.setOperand(1, memories[1]);
-  }
-
-  /// Coalesced along the memory order of the first load behind the operand.
-  const Layout *operandLayout(Value *root) {
-    std::vector<int64_t> extents = root->type().extents();
-    std::vector<int> order;
-    int64_t bytes = dtypeBytes(root->type().dtype()), vec = 16 / bytes;
-    if (const Operation *load = loadBehind(root)) {
-      std::vector<int64_t> dims = accessDims(*load);
-      for (size_t a = dims.size(); a-- > 0;)
-        if (dims[a] >= 0)
-          order.push_back(int(dims[a]));
-      const DimExpr &last = accessBuffer(*load)->type().shape().back();
-      while (vec > 1 && !last.isMultipleOf(vec))
-        vec /= 2;
-    }
-    for (int axis = int(extents.size()); axis-- > 0;)
-      if (std::find(order.begin(), order.end(), axis) == order.end())
-        order.push_back(axis);
-    vec = std::min(vec, extents[size_t(order[0])]);
-    return context.layout(Schedule::coalesced(extents, order, vec, schedule.numWarps()));
   }
 
   static int64_t elementsOf(const Value &value) { return value.type().isTile() ? *value.type().numElements().constant() : 0; }

@@ -119,6 +119,15 @@ private:
       return error;
     }
 
+    for (const LoopAxis &loop : space->axes())
+      if (int64_t block = schedule->block[size_t(&loop - space->axes().data())];
+          loop.chunk && (block > loop.chunk || schedule->block[size_t(loop.pieces)] != 1))
+        return Diagnostic{.code = ErrorCode::NoSchedule,
+                          .message = "a block of " + std::to_string(block) + " reaches beyond a piece of " +
+                                     std::to_string(loop.chunk) + ", or a program takes several pieces",
+                          .loc = fusion.loc(),
+                          .fix = "along a cut axis a block is at most a chunk, along its pieces 1"};
+
     // Regions that do the same are launches of one kernel.
     std::string key = attribute->str() + structuralKey(fusion.region(), [](const Value *) { return std::string(); });
     Function *&kernel = kernels[key];

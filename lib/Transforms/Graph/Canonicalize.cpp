@@ -266,7 +266,7 @@ private:
     for (int64_t axis : op.intsAttr("axes"))
       extent = extent * from.shape()[size_t(axis)];
     auto count = extent.constant();
-    if (!value || !from.isTensor() || !count || *count < 1)
+    if (!value || !from.isTensor() || op.attr("chunks") || !count || *count < 1)
       return nullptr;
     std::string_view combiner = op.wordAttr("combiner");
     if (combiner == "max" || combiner == "min")

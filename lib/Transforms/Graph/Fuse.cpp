@@ -235,7 +235,7 @@ private:
       const std::vector<int> &axes = space->axesOf(value);
       for (int axis = 0; axis < space->rank(); ++axis) {
         const LoopAxis &loop = space->axes()[size_t(axis)];
-        if (!loop.reduced && !loop.extent.isConstant(1) && std::find(axes.begin(), axes.end(), axis) == axes.end())
+        if (!loop.reduced && !loop.extent.isConstant(1) && !space->runsAlong(axes, axis))
           return true;
       }
       return false;

@@ -30,8 +30,8 @@ private:
     Builder builder(&op);
     builder.setLoc(op.loc());
     std::vector<Value *> memories;
-    for (Value *value : op.operands())
-      memories.push_back(allocShared(context.smem(value->type().dtype(), value->type().extents()), op.loc()));
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      memories.push_back(allocShared(memoryFor(op.operand(i)->type(), op.result(i)->type()), op.loc()));
     if (clusterCtas(kernel) > 1)
       sendToCtas(builder, op.operands(), memories);
     else
@@ -42,6 +42,22 @@ private:
       op.result(i)->replaceAllUsesWith(load->result());
     }
     op.erase();
+  }
+
+  /// A tile that is turned is written along one axis and read along another: four bytes between its rows spread both over the
+  /// banks.
+  Type memoryFor(Type from, Type to) {
+    std::vector<int64_t> extents = from.extents();
+    auto fastest = [](Type type) { return type.layout()->reg.empty() ? -1 : type.layout()->reg.front().axis; };
+    if (fastest(from) < 0 || fastest(to) < 0 || fastest(from) == fastest(to) || clusterCtas(kernel) > 1)
+      return context.smem(from.dtype(), extents);
+    std::vector<int64_t> strides(extents.size());
+    int64_t stride = 1;
+    for (size_t axis = extents.size(); axis-- > 0;) {
+      strides[axis] = stride;
+      stride = stride * extents[axis] + (stride == 1 ? std::max<int64_t>(4 / dtypeBytes(from.dtype()), 1) : 0);
+    }
+    return context.smem(from.dtype(), extents, strides);
   }
 
   void storeForWarps(Builder &builder, std::span<Value *const> values, std::span<Value *const> memories, bool insideLoop) {

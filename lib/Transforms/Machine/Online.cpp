@@ -153,7 +153,8 @@ Operation *exponentialBelow(const Reduction &max, Value *value) {
   return fits ? exp : nullptr;
 }
 
-/// Whether the sum runs over the same parts as the maximum, and what else uses the exponentials comes when the warps have met.
+/// Whether it pays, the sum runs over the same parts as the maximum, and what else uses the exponentials comes when the warps have
+/// met.
 bool canMeetOnce(const Reduction &max, const Operation &exp, const Reduction &sum) {
   std::unordered_set<const Operation *> later;
   for (Operation *op = sum.exchange->next(); op; op = op->next())
@@ -165,6 +166,11 @@ bool canMeetOnce(const Reduction &max, const Operation &exp, const Reduction &su
     if (use.user != sum.steps.front() && !later.count(user))
       return false;
   }
+  // Every warp takes an exponential for each part, which must be few beside its own.
+  const Layout &parts = *max.exchange->result()->type().layout(), &own = *max.input()->type().layout();
+  constexpr int64_t few = 8;
+  if (parts.numRegs() > std::max(few, own.numRegs() / 2))
+    return false;
   return max.part()->type() == sum.part()->type() && max.exchange->result()->type() == sum.exchange->result()->type() &&
          max.whole()->type() == sum.whole()->type();
 }

@@ -60,6 +60,7 @@ std::multimap<std::string, Sample> samples() {
       {"reshape", {graphHead, {"%c = reshape %x : tensor<32xf32>"}, "return %x"}},
       {"transpose", {graphHead, {"%c = transpose %x, perm = [1, 0] : tensor<8x4xf32>"}, "return %x"}},
       {"reduce", {graphHead, {"%c = reduce max %x, axes = [1] : tensor<4xf32>"}, "return %x"}},
+      {"reduce", {graphHead, {"%c = reduce max %x, axes = [1], chunks = [4] : tensor<2x4xf32>"}, "return %x"}},
       {"reduce",
        {graphHead,
         {"%m, %l = reduce %x, %x, axes = [1], init = [-inf, 0.0] { ^(%a: f32, %b: f32, %c: f32, %d: f32):",

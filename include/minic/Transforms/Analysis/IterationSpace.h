@@ -11,6 +11,11 @@ namespace minic {
 struct LoopAxis {
   DimExpr extent;
   bool reduced = false; ///< Some reduce or matmul of the set contracts it, or a scan runs along it in order.
+  int64_t chunk = 0;    ///< Elements of a piece, where a reduction cuts the axis into pieces; else 0.
+  int pieces = -1;      ///< The loop axis that counts them, which runs in parallel.
+
+  /// What one program runs along.
+  DimExpr length() const { return chunk ? DimExpr(chunk) : extent; }
 };
 
 /// Axes of tensors that must run together are one loop axis. Values that come from outside the set have axes per use, so one tensor
@@ -28,6 +33,10 @@ public:
   bool has(const Value *result) const { return resultAxes.count(result) != 0; }
   /// The loop axis of each axis of an operand, which may come from outside; none of one that is read from memory at other indices.
   const std::vector<int> &axesOfUse(const Operation *op, unsigned operand) const { return useAxes.at({op, operand}); }
+  /// True if what runs along `axes` does along this loop: it is one of them, or counts the pieces of one.
+  bool runsAlong(const std::vector<int> &axes, int loop) const;
+  /// True if the loop counts the pieces of another.
+  bool countsPieces(int loop) const;
   /// True if one of the axes is reduced.
   bool isReduced(const std::vector<int> &axes) const;
   /// True if the value runs along a reduced axis.

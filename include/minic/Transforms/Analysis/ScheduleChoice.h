@@ -12,4 +12,8 @@ namespace minic {
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
+/// True if a reduction of such a tensor, and what else is computed of it, can hold what it reduces in one block. Sizes must be
+/// known.
+bool fitsOnChip(Type operand, std::span<const int64_t> axes, const TargetInfo &target);
+
 } // namespace minic
