@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <set>
 
 namespace minic {
@@ -61,6 +62,7 @@ static std::optional<int64_t> rowsOf(const IterationSpace &space) {
 /// What a row of a reduction is cut by.
 struct RowShape {
   int64_t block, vec, bytes;   ///< Elements, elements of an access, bytes of an element.
+  int64_t loaded;              ///< Bytes that are read for each element; 0 if the order of the reduction must not follow from it.
   std::optional<int64_t> rows; ///< If known, and if the order of the reduction may follow from it.
 };
 
@@ -68,12 +70,16 @@ struct RowShape {
 constexpr int64_t threadsOfClusterCta = 256;
 constexpr int64_t elementsPerThread = 32;
 
-/// About 32 elements a thread, which it holds in registers: enough loads in flight, and several CTAs on a multiprocessor, so that
-/// some compute while others wait for memory. With too few rows to fill the GPU, fewer; where no cluster is larger, more.
+/// About 32 elements a thread, which it holds in registers, or 128 bytes of all that is read: enough loads in flight, and several
+/// CTAs on a multiprocessor, so that some compute while others wait for memory; of 16-bit rows 16, whose packed loads are few. With
+/// too few rows to fill the GPU, fewer; where no cluster is larger, more.
 static int64_t threadsPerRow(const RowShape &row, const TargetInfo &target) {
-  constexpr int64_t fullAccess = 16, busyThreads = 960, maxSpread = 256;
-  int64_t accesses = row.block / row.vec;
-  int64_t threads = std::clamp(row.block / elementsPerThread, std::min(accesses, fullAccess), threadsOfClusterCta * maxClusterCtas);
+  constexpr int64_t fullAccess = 16, busyThreads = 960, maxSpread = 256, bytesPerThread = 128;
+  int64_t accesses = row.block / row.vec, elements = elementsPerThread;
+  if (row.loaded && row.block <= maxBlock)
+    elements =
+        std::clamp<int64_t>(int64_t(std::bit_floor(uint64_t(bytesPerThread / row.loaded))), row.vec, row.loaded == 2 ? 16 : 32);
+  int64_t threads = std::clamp(row.block / elements, std::min(accesses, fullAccess), threadsOfClusterCta * maxClusterCtas);
   if (row.rows)
     while (threads < std::min(accesses, maxSpread) && *row.rows * threads < busyThreads * target.multiprocessors)
       threads *= 2;
@@ -88,11 +94,13 @@ static int64_t rowsPerCta(const RowShape &row, int64_t threads) {
 /// Of a column that is read again a thread holds this much: the fewer warps share it, the less they have to tell each other.
 constexpr int64_t elementsOfColumn = 128;
 
-/// How many columns side by side a CTA can hold, as wide as a line of the cache or half of it; narrower ones read memory too
-/// slowly. 0 if a column is too long.
-static int64_t columnsOnChip(int64_t length, int64_t bytes) {
-  for (auto [line, threads] : {std::pair(128, 256), std::pair(64, 512)})
-    if (int64_t columns = line / bytes; blockFor(length, maxClusterBlock) * columns <= threads * elementsOfColumn)
+/// How many columns side by side are held on chip: as wide as a line of the cache in one CTA, half of it in two, else a sector. 0
+/// if a column is too long.
+static int64_t columnsOnChip(int64_t length, int64_t bytes, const TargetInfo &target) {
+  constexpr int64_t perCta = threadsOfClusterCta * elementsOfColumn;
+  for (auto [line, ctas] : {std::pair(128, int64_t(1)), std::pair(64, int64_t(2)), std::pair(32, int64_t(maxClusterCtas))})
+    if (int64_t columns = line / bytes;
+        (ctas == 1 || hasClusters(target)) && blockFor(length, maxClusterBlock) * columns <= ctas * perCta)
       return columns;
   return 0;
 }
@@ -109,7 +117,7 @@ bool fitsOnChip(Type operand, std::span<const int64_t> axes, const TargetInfo &t
   }
   if (axes.back() + 1 == operand.rank())
     return block <= (axes.size() == 1 && hasClusters(target) ? maxClusterBlock : maxBlock);
-  return axes.size() == 1 && columnsOnChip(block, dtypeBytes(operand.dtype())) > 0;
+  return axes.size() == 1 && columnsOnChip(block, dtypeBytes(operand.dtype()), target) > 0;
 }
 
 /// True if something along a reduced axis needs what is known after the reduction.
@@ -210,6 +218,18 @@ private:
     }
   }
 
+  /// The bytes of an element of each operand that runs along the reduced axes.
+  std::vector<int64_t> loadedBytes() const {
+    std::set<const Value *> seen;
+    std::vector<int64_t> result;
+    for (Operation *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i)
+        if (const Value *operand = op->operand(i); !space.has(operand) && !readsFromMemory(*op, i) &&
+                                                   space.isReduced(space.axesOfUse(op, i)) && seen.insert(operand).second)
+          result.push_back(dtypeBytes(operand->type().dtype()));
+    return result;
+  }
+
   std::optional<int64_t> lengthOf(size_t axis) const { return boundOf(loops[axis].length(), facts); }
 
   /// A row stands in one block up to 8192 elements, in a cluster up to more, and a longer one streams. Of a length that is not
@@ -230,7 +250,12 @@ private:
         elements *= s.block[axis];
       }
 
-    RowShape shape{.block = elements, .vec = vec, .bytes = bytes, .rows = exact ? std::nullopt : rowsOf(space)};
+    std::vector<int64_t> loaded = loadedBytes();
+    RowShape shape{.block = elements,
+                   .vec = vec,
+                   .bytes = bytes,
+                   .loaded = exact ? 0 : std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128),
+                   .rows = exact ? std::nullopt : rowsOf(space)};
     int64_t threads = length ? threadsPerRow(shape, target) : 128;
     s.cluster = elements > maxBlock ? threads / threadsOfClusterCta : 1;
     // With more than 32 elements a thread, registers would leave room for one CTA, and nothing would load while it waits for the
@@ -260,8 +285,8 @@ private:
     size_t column = reduced.front();
     auto length = lengthOf(column);
     int64_t onChip = 0;
-    if (!exact && length && reduced.size() == 1 && !loops[column].chunk && readsAgain(space, ops))
-      onChip = columnsOnChip(*length, bytes);
+    if (!exact && length && reduced.size() == 1 && !loops[column].chunk && readsAgain(space, ops) && !loadedBytes().empty())
+      onChip = columnsOnChip(*length, std::ranges::max(loadedBytes()), target);
     s.block[last] = blockFor(loops[last].extent, onChip ? onChip : 32 * 16 / bytes);
     vec = std::min(vec, s.block[last]);
     placeLanes(column);
@@ -269,7 +294,8 @@ private:
     if (onChip) {
       s.block[column] = std::max(blockFor(*length, maxClusterBlock), s.lanes[column]);
       int64_t elements = s.block[column] * s.block[last];
-      threads = std::clamp<int64_t>(elements / elementsOfColumn, 128, 512);
+      threads = std::clamp<int64_t>(elements / elementsOfColumn, 128, threadsOfClusterCta * maxClusterCtas);
+      s.cluster = std::max<int64_t>(threads / threadsOfClusterCta, 1);
     } else {
       s.block[column] = std::max(length ? blockFor(*length, maxBlock / s.block[last]) : 64, s.lanes[column]);
       if (int64_t chunk = loops[column].chunk)

@@ -5,6 +5,7 @@
 //
 // Before widen: after it nothing tells a 16-bit result from one of 32 bits.
 #include "minic/IR/Builder.h"
+#include "minic/Transforms/Analysis/Precision.h"
 #include "minic/Transforms/Passes.h"
 
 namespace minic {
@@ -13,7 +14,7 @@ static std::optional<OpKind> relaxed(const Operation &op, bool exact) {
   if (!op.is(OpKind::Exp))
     return std::nullopt;
   DType dtype = op.result()->type().dtype();
-  if (isNarrow(dtype) && !exact)
+  if (!exact && (isNarrow(dtype) || roundsToHalf(*op.result())))
     return OpKind::ExpHalf;
   const Attribute *ranges = op.attr("ranges");
   if (dtype == DType::F32 && ranges && *(*ranges->asList())[1].asNumber() <= 0)

@@ -5,10 +5,12 @@
 //                                                             %q = %t + (%e - %t %d) %r       by two fma
 //
 // The correction gives the quotient that div rounds to (P. Markstein, "Computation of elementary functions on the IBM RISC
-// System/6000 processor", 1990), but for results that are denormal numbers; a 16-bit quotient is exact enough without it. Divisors
-// that are not proved to lie in [2^-64, 2^64] are scaled by a power of two first, so that neither they nor the reciprocal leave
-// the normal numbers, and where the correction is NaN (a zero or an infinity among the operands) the product stands.
+// System/6000 processor", 1990), but for results that are denormal numbers; a quotient that is rounded to 16 bits is exact enough
+// without it. Divisors that are not proved to lie in [2^-64, 2^64] are scaled by a power of two first, so that neither they nor the
+// reciprocal leave the normal numbers, and where the correction is NaN (a zero or an infinity among the operands) the product
+// stands.
 #include "minic/IR/Builder.h"
+#include "minic/Transforms/Analysis/Precision.h"
 #include "minic/Transforms/Passes.h"
 
 #include <cmath>
@@ -79,7 +81,7 @@ private:
       dividend = builder.scalarOp(OpKind::Mul, {dividend, repeat(divisor.scale)});
     Value *reciprocal = repeat(divisor.reciprocal);
     Value *quotient = builder.scalarOp(OpKind::Mul, {dividend, reciprocal});
-    if (type.dtype() == DType::F32) {
+    if (type.dtype() == DType::F32 && !roundsToHalf(*op.result())) {
       Value *minus = builder.scalarOp(OpKind::Neg, {quotient});
       Value *rest = builder.scalarOp(OpKind::Fma, {minus, repeat(divisor.value), dividend});
       Value *corrected = builder.scalarOp(OpKind::Fma, {rest, reciprocal, quotient});
