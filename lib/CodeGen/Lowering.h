@@ -182,6 +182,8 @@ void lowerDot(KernelLowering &k, Operation &op);
 /// past its end by less than a tile. Factors of 1 and terms of 0 leave no code.
 llvm::Value *mulIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
 llvm::Value *addIndex(IRBuilder &ir, llvm::Value *x, llvm::Value *y);
+/// An index that no rule shows to be 0 or more. Of what passes write, only differences are.
+bool mayBeNegative(const Value &index);
 
 /// The i32 stage that a ring position means, of `stages`; `lap` is set to how often the ring went round before, if asked. Positions
 /// are below 2^31.

@@ -5,15 +5,6 @@
 
 namespace minic::codegen {
 
-namespace {
-
-/// Registers that move together: `first` .. `first + vec - 1`.
-struct Group {
-  int64_t first;
-  std::vector<int64_t> index; ///< What register `first` adds to the thread's position along each tile axis.
-};
-
-/// An index that no rule shows to be 0 or more. Of what passes write, only differences are.
 bool mayBeNegative(const Value &index) {
   const Operation *op = index.definition();
   if (!op || op->is(OpKind::ProgramId) || op->is(OpKind::Dim))
@@ -25,11 +16,37 @@ bool mayBeNegative(const Value &index) {
   return true;
 }
 
+namespace {
+
+/// Registers that move together: `first` .. `first + vec - 1`.
+struct Group {
+  int64_t first;
+  std::vector<int64_t> index; ///< What register `first` adds to the thread's position along each tile axis.
+};
+
 /// base + number * pitch, which wraps as a signed number nowhere, and as an unsigned one not unless a part is `negative`.
 llvm::Value *offsetBy(IRBuilder &ir, llvm::Value *base, llvm::Value *number, llvm::Value *pitch, bool negative) {
   if (!negative)
     return addIndex(ir, base, mulIndex(ir, number, pitch));
   return ir.CreateNSWAdd(base, ir.CreateNSWMul(number, pitch));
+}
+
+/// The least and the greatest that an index can be, of what `align` gives it: number - x rem number.
+std::pair<int64_t, int64_t> rangeOf(const Value &index) {
+  const Operation *op = index.definition();
+  auto constant = [](const Value &value) {
+    const Operation *definition = value.definition();
+    return definition && definition->is(OpKind::Constant) ? definition->attr("value")->asInt() : nullptr;
+  };
+  if (!op || !op->is(OpKind::Sub))
+    return {INT64_MIN, INT64_MAX};
+  const Operation *rest = op->operand(1)->definition();
+  const int64_t *from = constant(*op->operand(0)),
+                *divisor = rest && rest->is(OpKind::RemU) ? constant(*rest->operand(1)) : nullptr;
+  constexpr int64_t limit = 1 << 20;
+  if (!from || !divisor || std::abs(*from) > limit || *divisor < 1 || *divisor > limit || mayBeNegative(*rest->operand(0)))
+    return {INT64_MIN, INT64_MAX};
+  return {*from - *divisor + 1, *from};
 }
 
 /// The addresses of one load or store.
@@ -43,15 +60,24 @@ public:
   /// Groups in bundles whose lanes are inside together: where no axis is masked, one bundle.
   std::vector<std::vector<const Group *>> bundles() const;
   /// True in the threads where the group is inside the buffer; null if it always is.
-  llvm::Value *isInside(const Group &group);
+  llvm::Value *isInside(const Group &group) { return isInside(group, 0, vecSize - 1); }
+  /// Where vectors may reach over an edge: how the group lies in all threads, and the same for one of its elements.
+  enum class Place { Inside, Outside, Edge };
+  Place placeOf(const Group &group) const;
+  llvm::Value *isInside(const Group &group, int64_t element) { return isInside(group, element, element); }
+  bool hasEdges() const { return edges; }
   llvm::Value *address(const Group &group);
+  llvm::Value *address(const Group &group, int64_t element);
   int64_t vec() const { return vecSize; }
   llvm::Type *type() const;
   llvm::Align align() const { return llvm::Align(uint64_t(vecSize * dtypeBytes(dtype))); }
+  llvm::Align alignOfElement() const { return llvm::Align(uint64_t(dtypeBytes(dtype))); }
   DType dtype;
 
 private:
   std::vector<int64_t> maskKey(const Group &group) const;
+  /// Elements `from` to `to` of the group.
+  llvm::Value *isInside(const Group &group, int64_t from, int64_t to);
 
   KernelLowering &k;
   /// A tile axis that is checked: register positions o with first <= o < limit are inside; without `first`, all from 0.
@@ -66,14 +92,17 @@ private:
   std::vector<llvm::Value *> lastRows; ///< The last index of those axes.
   llvm::Value *someRows = nullptr;     ///< False where such an axis is empty; null if that cannot be.
   std::vector<Checked> checks;
-  bool strided;         ///< Strides may be negative.
-  llvm::Value *pointer; ///< To the thread's element at register position 0.
+  bool strided; ///< Strides may be negative.
+  bool edges;   ///< Vectors may reach over an edge, or it is known which groups can lie at one.
+  std::pair<int64_t, int64_t> starts = {INT64_MIN, INT64_MAX}; ///< What the index along the vectors may be.
+  int64_t size = INT64_MAX, span = 0; ///< Of the buffer along them, if known; how far the last thread is from the first.
+  llvm::Value *pointer;               ///< To the thread's element at register position 0.
   std::vector<Group> groupList;
   int64_t vecSize;
 };
 
 Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex)
-    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()) {
+    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()), edges(op.attr("edges")) {
   const std::vector<DimExpr> &shape = buffer->type().shape();
   const Layout &layout = *tile.layout();
   size_t rank = shape.size();
@@ -124,6 +153,16 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
                         mayBeNegative(*index) ? k.first(start, layout, int(masked), steps[axis]) : nullptr});
     }
 
+  if (!checks.empty() && rank > 0 && tileAxis.back() >= 0 && checks.back().axis == tileAxis.back())
+    starts = rangeOf(*op.operand(firstIndex + unsigned(rank) - 1));
+  edges |= starts.first != INT64_MIN;
+  if (edges) {
+    size = shape.back().constant().value_or(INT64_MAX);
+    for (const auto *modes : {&layout.lane, &layout.warp})
+      for (const Mode &mode : *modes)
+        if (mode.axis == tileAxis.back())
+          span += (mode.extent - 1) * mode.stride;
+  }
   vecSize = op.intAttr("vec");
   std::vector<int64_t> index(size_t(tile.rank()));
   for (int64_t r = 0; r < layout.numRegs(); r += vecSize) {
@@ -152,15 +191,25 @@ std::vector<std::vector<const Group *>> Access::bundles() const {
   return result;
 }
 
-llvm::Value *Access::isInside(const Group &group) {
+llvm::Value *Access::isInside(const Group &group, int64_t from, int64_t to) {
   llvm::Value *inside = someRows;
   for (const Checked &check : checks) {
-    llvm::Value *position = k.i32(group.index[size_t(check.axis)]);
-    inside = k.both(inside, k.ir.CreateICmpSGT(check.limit, position));
+    int64_t position = group.index[size_t(check.axis)];
+    bool alongVector = edges && check.axis == tileAxis.back();
+    inside = k.both(inside, k.ir.CreateICmpSGT(check.limit, k.i32(position + (alongVector ? to : 0))));
     if (check.first)
-      inside = k.both(inside, k.ir.CreateICmpSLE(check.first, position));
+      inside = k.both(inside, k.ir.CreateICmpSLE(check.first, k.i32(position + (alongVector ? from : 0))));
   }
   return inside;
+}
+
+Access::Place Access::placeOf(const Group &group) const {
+  int64_t first = group.index[size_t(tileAxis.back())], last = first + span + vecSize - 1;
+  if (!edges || starts.first == INT64_MIN || size == INT64_MAX)
+    return Place::Edge;
+  if (starts.first + first >= size || starts.second + last < 0)
+    return Place::Outside;
+  return starts.first + first >= 0 && starts.second + last < size ? Place::Inside : Place::Edge;
 }
 
 llvm::Value *Access::address(const Group &group) {
@@ -182,6 +231,10 @@ llvm::Value *Access::address(const Group &group) {
   bool first = std::none_of(checks.begin(), checks.end(), [](const Checked &check) { return check.first; });
   llvm::Type *element = k.memoryType(dtype);
   return first ? k.ir.CreateInBoundsGEP(element, pointer, elements) : k.ir.CreateGEP(element, pointer, elements);
+}
+
+llvm::Value *Access::address(const Group &group, int64_t element) {
+  return k.ir.CreateConstGEP1_64(k.memoryType(dtype), address(group), uint64_t(element));
 }
 
 llvm::Type *Access::type() const {
@@ -254,6 +307,61 @@ static void streamedStore(KernelLowering &k, Access &access, const Group &group,
   call.emit("st.global.cs." + words.kind + " [$0], " + words.operands(1) + ";", /*convergent=*/false);
 }
 
+/// `load` where `condition` holds, `otherwise` elsewhere.
+static llvm::Value *loadedOr(KernelLowering &k, llvm::Value *condition, llvm::Value *otherwise,
+                             const std::function<llvm::Value *()> &load) {
+  llvm::BasicBlock *outside = k.ir.GetInsertBlock(), *then = nullptr;
+  llvm::Value *loaded = nullptr;
+  k.guarded(condition, [&] {
+    loaded = load();
+    then = k.ir.GetInsertBlock();
+  });
+  if (!condition)
+    return loaded;
+  llvm::PHINode *phi = k.ir.CreatePHI(otherwise->getType(), 2);
+  phi->addIncoming(loaded, then);
+  phi->addIncoming(otherwise, outside);
+  return phi;
+}
+
+/// A whole vector where all of it is inside, else those of its elements that are.
+static void loadOverEdges(KernelLowering &k, Access &access, const Group &group, DType dtype, bool invariant, llvm::Constant *fill,
+                          Registers &result) {
+  IRBuilder &ir = k.ir;
+  Access::Place place = access.placeOf(group);
+  auto load = [&](llvm::Type *type, llvm::Value *address, llvm::Align align) {
+    llvm::LoadInst *loaded = ir.CreateAlignedLoad(type, address, align);
+    if (invariant)
+      loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(ir.getContext(), {}));
+    return loaded;
+  };
+  llvm::Value *all = nullptr, *vector = nullptr;
+  if (place != Access::Place::Outside) {
+    all = place == Access::Place::Inside ? nullptr : access.isInside(group);
+    vector = loadedOr(k, all, llvm::PoisonValue::get(access.type()),
+                      [&] { return load(access.type(), access.address(group), access.align()); });
+  }
+  for (int64_t i = 0; i < access.vec(); ++i) {
+    llvm::Value *&element = result[size_t(group.first + i)];
+    if (!vector) {
+      element = fill;
+      continue;
+    }
+    element = k.fromMemory(access.vec() == 1 ? vector : ir.CreateExtractElement(vector, uint64_t(i)), dtype);
+    if (!all)
+      continue;
+    if (access.vec() == 1) {
+      element = ir.CreateSelect(all, element, fill);
+      continue;
+    }
+    llvm::Value *alone = k.both(ir.CreateNot(all), access.isInside(group, i));
+    llvm::Value *own = loadedOr(k, alone, fill, [&] {
+      return k.fromMemory(load(k.memoryType(dtype), access.address(group, i), access.alignOfElement()), dtype);
+    });
+    element = ir.CreateSelect(all, element, own);
+  }
+}
+
 void lowerLoad(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
   Value *buffer = op.operand(0);
@@ -266,6 +374,11 @@ void lowerLoad(KernelLowering &k, Operation &op) {
 
   Registers result(size_t(type.layout()->numRegs()));
   for (const auto &bundle : access.bundles()) {
+    if (access.hasEdges()) {
+      for (const Group *group : bundle)
+        loadOverEdges(k, access, *group, type.dtype(), invariant, fill, result);
+      continue;
+    }
     llvm::Value *inside = access.isInside(*bundle.front());
     llvm::BasicBlock *outside = ir.GetInsertBlock(), *then = nullptr;
     std::vector<size_t> loaded;
@@ -312,6 +425,20 @@ static void storeGroup(KernelLowering &k, Access &access, const Group &group, co
     k.ir.CreateAlignedStore(data, access.address(group), access.align());
 }
 
+/// A whole vector where all of it is inside, else those of its elements that are.
+static void storeOverEdges(KernelLowering &k, Access &access, const Group &group, const Registers &value) {
+  Access::Place place = access.placeOf(group);
+  if (place == Access::Place::Outside)
+    return;
+  llvm::Value *all = place == Access::Place::Inside ? nullptr : access.isInside(group);
+  k.guarded(all, [&] { storeGroup(k, access, group, value, false); });
+  for (int64_t i = 0; all && access.vec() > 1 && i < access.vec(); ++i)
+    k.guarded(k.both(k.ir.CreateNot(all), access.isInside(group, i)), [&] {
+      k.ir.CreateAlignedStore(k.toMemory(value[size_t(group.first + i)], access.dtype), access.address(group, i),
+                              access.alignOfElement());
+    });
+}
+
 void lowerStore(KernelLowering &k, Operation &op) {
   Type type = op.operand(0)->type();
   Access access(k, op, type, op.operand(1), 2);
@@ -320,12 +447,20 @@ void lowerStore(KernelLowering &k, Operation &op) {
   std::map<std::vector<int64_t>, int64_t> firstHolders; // Registers that replicate an element come later and are skipped.
   for (const Group &group : access.groups())
     firstHolders.try_emplace(group.index, group.first);
-  for (const auto &bundle : access.bundles())
+  auto stores = [&](const Group &group) { return firstHolders.at(group.index) == group.first; };
+  for (const auto &bundle : access.bundles()) {
+    if (access.hasEdges()) {
+      for (const Group *group : bundle)
+        if (stores(*group))
+          k.guarded(isHolder, [&] { storeOverEdges(k, access, *group, value); });
+      continue;
+    }
     k.guarded(k.both(access.isInside(*bundle.front()), isHolder), [&] {
       for (const Group *group : bundle)
-        if (firstHolders.at(group->index) == group->first)
+        if (stores(*group))
           storeGroup(k, access, *group, value, op.attr("cache") != nullptr);
     });
+  }
 }
 
 } // namespace minic::codegen

@@ -127,12 +127,14 @@ void lowerIota(KernelLowering &k, Operation &op) {
 void lowerInBounds(KernelLowering &k, Operation &op) {
   const Layout &layout = *op.result()->type().layout();
   int axis = int(op.intAttr("axis"));
-  llvm::Value *limit = k.limit(k.scalar(op.operand(0)), *op.attr("size")->asDim(), layout, axis);
+  llvm::Value *index = k.scalar(op.operand(0)), *limit = k.limit(index, *op.attr("size")->asDim(), layout, axis);
+  llvm::Value *first = mayBeNegative(*op.operand(0)) ? k.first(index, layout, axis) : nullptr;
   Registers result;
   for (int64_t r = 0; r < layout.numRegs(); ++r) {
-    std::vector<int64_t> index(size_t(op.result()->type().rank()), 0);
-    layout.addRegister(r, index);
-    result.push_back(k.ir.CreateICmpSGT(limit, k.i32(index[size_t(axis)])));
+    std::vector<int64_t> place(size_t(op.result()->type().rank()), 0);
+    layout.addRegister(r, place);
+    llvm::Value *position = k.i32(place[size_t(axis)]), *inside = k.ir.CreateICmpSGT(limit, position);
+    result.push_back(first ? k.both(inside, k.ir.CreateICmpSLE(first, position)) : inside);
   }
   k.set(op.result(), std::move(result));
 }

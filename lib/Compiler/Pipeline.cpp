@@ -24,7 +24,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("expand-composites", Level::Graph); // First: no other pass knows them.
     add("canonicalize", Level::Graph);
     add("cse", Level::Graph);
-    add("dce", Level::Graph); // Before fuse: a dead op would become a region with an output.
+    add("dce", Level::Graph);              // Before fuse: a dead op would become a region with an output.
     add("split-reductions", Level::Graph); // Before fuse: its two halves are two kernels.
     add("fuse", Level::Graph);
     add("infer-ranges", Level::Fused); // In regions, which have neither loops nor masks yet.

@@ -211,7 +211,7 @@ bool checkMask(Operation &op, const Access &access, const std::vector<int64_t> &
 
 void checkVec(Operation &op, const Access &access, const std::vector<int64_t> &dims, VerifyReporter &reporter) {
   if (op.function().level != Level::Machine) {
-    for (std::string_view name : {"vec", "cache"})
+    for (std::string_view name : {"vec", "cache", "edges"})
       if (op.attr(name))
         reporter.error(op, ErrorCode::BadAttribute,
                        opText(op) + " takes `" + std::string(name) + "` at the machine level only, not at the " +

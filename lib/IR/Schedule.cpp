@@ -18,7 +18,7 @@ RecordAttr Schedule::toAttr() const {
                         {"warps", Attribute::ints(warps)},
                         {"lanes", Attribute::ints(lanes)},
                         {"vec", Attribute(vec.empty() ? int64_t(1) : vec.back())}}};
-    for (auto [name, value] : {std::pair("cluster", cluster), std::pair("resident", resident)})
+    for (auto [name, value] : {std::pair("align", align), std::pair("cluster", cluster), std::pair("resident", resident)})
       if (value > 1)
         rows.fields.push_back({name, Attribute(value)});
     return rows;
@@ -82,7 +82,7 @@ private:
     return value;
   }
   bool known(std::string_view name) const {
-    for (std::string_view field : {"block", "warps", "lanes", "vec", "cluster", "resident", "bm", "bn", "bk"})
+    for (std::string_view field : {"block", "warps", "lanes", "vec", "align", "cluster", "resident", "bm", "bn", "bk"})
       if (field == name)
         return true;
     return false;
@@ -106,6 +106,8 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     int64_t vec = fields.number("vec");
     if (axes)
       s.vec.back() = vec;
+    if (attr.find("align"))
+      s.align = fields.number("align");
     if (attr.find("cluster"))
       s.cluster = fields.number("cluster");
     if (attr.find("resident"))
@@ -143,6 +145,8 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     fields.fail("resident", "more than " + std::to_string(maxResidentCtas));
   if (s.numWarps() > 32 * s.cluster)
     fields.fail("warps", s.cluster > 1 ? "more than 32 warps for each CTA" : "more than 32 warps");
+  if (s.align > 16)
+    fields.fail("align", "more than 16");
   for (int64_t vec : s.vec)
     if (vec > 16)
       fields.fail("vec", "more than 16");

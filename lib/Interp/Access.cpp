@@ -73,7 +73,7 @@ bool Agent::checkVector(const Instr &instr, const AccessInfo &info, const Launch
   };
   if (box.stride[axis] != 1)
     return refuse("they are no neighbours in memory");
-  if (box.lo[axis] % info.vec || (box.hi[axis] % info.vec && box.hi[axis] < info.extents[axis]))
+  if (!info.splitsEdges && (box.lo[axis] % info.vec || (box.hi[axis] % info.vec && box.hi[axis] < info.extents[axis])))
     return refuse("only some of them are in bounds");
   bool aligned = box.base % info.vec == 0;
   for (size_t t = 0; t < box.stride.size(); ++t)

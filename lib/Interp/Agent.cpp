@@ -355,7 +355,7 @@ bool Agent::inBounds(const Instr &instr) {
     return false;
   for (int64_t t = 0; t < info.extent; ++t) {
     int64_t at;
-    result.data[t] = std::byte(!__builtin_add_overflow(first, t, &at) && at < info.bound);
+    result.data[t] = std::byte(!__builtin_add_overflow(first, t, &at) && at >= 0 && at < info.bound);
   }
   slots[size_t(instr.out[0])].lanes = std::move(result);
   return true;

@@ -214,6 +214,7 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
     info.threads = threadsOf(tile);
     if (op.attr("vec"))
       info.vec = op.intAttr("vec");
+    info.splitsEdges = op.attr("edges") != nullptr;
     if (info.vec > 1) {
       const auto &regs = tile.layout()->reg;
       if (regs.empty() || regs[0].axis < 0 || regs[0].stride != 1 || regs[0].extent % info.vec)

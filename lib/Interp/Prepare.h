@@ -54,6 +54,7 @@ struct AccessInfo {
   std::vector<bool> masked; ///< Per tile axis.
   std::optional<Scalar> fill;
   int64_t vec = 1;
+  bool splitsEdges = false;           ///< A vector that reaches over an edge is no error.
   int vecAxis = -1;                   ///< Tile axis along which `vec` elements of a thread are neighbours; -1: none.
   std::vector<int64_t> extents;       ///< Of the tile.
   const ThreadMap *threads = nullptr; ///< Machine level.

@@ -8,6 +8,7 @@ namespace minic {
 
 /// How a kernel's loop axes are cut. One entry per loop axis, in loop axis order; all are powers of two.
 ///   #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4>
+///   #rows<block = [1, 1024], warps = [1, 2], lanes = [1, 32], vec = 4, align = 4>
 ///   #rows<block = [1, 262144], warps = [1, 128], lanes = [1, 32], vec = 4, cluster = 16, resident = 2>
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
@@ -15,7 +16,8 @@ namespace minic {
 struct Schedule {
   enum class Family { Rows, Matmul } family = Family::Rows;
   std::vector<int64_t> block, warps, lanes, vec;
-  int64_t cluster = 1;  ///< CTAs among which the warps are divided, the first ones to the first.
+  int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
+  int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
   int64_t resident = 1; ///< CTAs that a multiprocessor shall hold at once: their threads get no more registers than that allows.
 
   int64_t numWarps() const;

@@ -1,6 +1,8 @@
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <numeric>
 
 namespace minic {
@@ -91,6 +93,88 @@ int64_t knownMultiple(const Value *index) {
   if (auto counter = asScaledCounter(index))
     return std::min(limit, counter->factor & -counter->factor);
   return 1;
+}
+
+namespace {
+
+/// A sum of values times numbers.
+struct LinearForm {
+  std::map<const Value *, int64_t> terms; // Looked up and compared only.
+  int64_t constant = 0;
+  bool overflows = false;
+
+  void add(const LinearForm &other, int64_t factor) {
+    int64_t product;
+    overflows |= other.overflows || __builtin_mul_overflow(other.constant, factor, &product) ||
+                 __builtin_add_overflow(constant, product, &constant);
+    for (const auto &[value, number] : other.terms) {
+      int64_t &term = terms[value];
+      overflows |= __builtin_mul_overflow(number, factor, &product) || __builtin_add_overflow(term, product, &term);
+    }
+  }
+  /// True if it is a multiple of `number` whatever the values are.
+  bool isMultipleOf(int64_t number) const {
+    return !overflows && constant % number == 0 &&
+           std::ranges::all_of(terms, [&](const auto &term) { return term.second % number == 0; });
+  }
+};
+
+LinearForm linearForm(const Value *value, int depth = 16) {
+  LinearForm form;
+  const Operation *op = value->definition();
+  if (auto constant = constantIndex(value)) {
+    form.constant = *constant;
+    return form;
+  }
+  if (op && depth > 0 && (op->is(OpKind::Add) || op->is(OpKind::Sub))) {
+    form.add(linearForm(op->operand(0), depth / 2), 1);
+    form.add(linearForm(op->operand(1), depth / 2), op->is(OpKind::Add) ? 1 : -1);
+    return form;
+  }
+  if (op && depth > 0 && op->is(OpKind::Mul))
+    for (unsigned side : {0u, 1u})
+      if (auto factor = constantIndex(op->operand(side))) {
+        form.add(linearForm(op->operand(1 - side), depth - 1), *factor);
+        return form;
+      }
+  form.terms[value] = 1;
+  return form;
+}
+
+} // namespace
+
+int64_t rowAlignment(const Operation &access) {
+  const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
+  // Of one row: the next one starts elsewhere.
+  std::vector<int64_t> extents = accessTile(access).extents(), dims = accessDims(access);
+  for (size_t axis = 0; axis < extents.size(); ++axis)
+    if (extents[axis] != 1 && (dims.empty() || int64_t(axis) != dims.back()))
+      return 1;
+  LinearForm address;
+  int64_t pitch = 1;
+  const Operation *beyond = nullptr;
+  for (size_t a = shape.size(); a-- > 0;) {
+    const Value *index = access.operand(firstIndex(access) + unsigned(a));
+    const Operation *op = index->definition();
+    if (a + 1 == shape.size()) {
+      beyond = op && op->is(OpKind::Sub) ? op->operand(1)->definition() : nullptr;
+      if (!beyond || !beyond->is(OpKind::RemU))
+        return 1;
+    }
+    address.add(linearForm(index), pitch);
+    auto extent = shape[a].constant();
+    if (a > 0 && (!extent || __builtin_mul_overflow(pitch, *extent, &pitch)))
+      return 1;
+  }
+  auto align = beyond ? constantIndex(beyond->operand(1)) : std::nullopt;
+  if (!align || *align < 1 || !std::has_single_bit(uint64_t(*align)))
+    return 1;
+  // x - x rem align is a multiple of align.
+  LinearForm start;
+  start.terms[beyond->result()] = -1;
+  start.add(linearForm(beyond->operand(0)), 1);
+  address.add(start, -1);
+  return address.isMultipleOf(*align) ? *align : 1;
 }
 
 std::vector<int64_t> accessDims(const Operation &access) {

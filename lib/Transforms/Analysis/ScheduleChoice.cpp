@@ -232,6 +232,24 @@ private:
 
   std::optional<int64_t> lengthOf(size_t axis) const { return boundOf(loops[axis].length(), facts); }
 
+  /// Rows of 16-bit elements and odd length: one element at a time there are too many accesses. Of one row a program, each starts
+  /// at an aligned place before it. What runs along rows but has none itself, such as a bias, would lie askew.
+  static constexpr int64_t alignedVector = 4;
+  bool alignsRows(int64_t length) const {
+    std::vector<int64_t> loaded = loadedBytes();
+    bool fits = !exact && reduced.size() == 1 && !kept.empty() && !loops[last].chunk && loops[last].extent.isConstant() &&
+                vec < alignedVector && length + alignedVector - 1 <= maxBlock && length * 4 >= 2048 && !loaded.empty() &&
+                std::ranges::max(loaded) <= 2;
+    for (size_t axis = 1; axis < loops.size(); ++axis)
+      fits &= loops[axis].extent.isConstant();
+    for (Operation *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i)
+        if (!space.has(op->operand(i)) && !readsFromMemory(*op, i))
+          if (const std::vector<int> &axes = space.axesOfUse(op, i); space.isReduced(axes))
+            fits &= std::ranges::is_sorted(axes) && axes.size() == loops.size();
+    return fits;
+  }
+
   /// A row stands in one block up to 8192 elements, in a cluster up to more, and a longer one streams. Of a length that is not
   /// known, four warps take 1024 at a time: few registers, and code that is compiled fast.
   void cutRows() {
@@ -241,6 +259,9 @@ private:
     if (length && *length > s.block[last])
       s.block[last] = maxBlock; // Too long for any block: it streams.
     vec = std::min(vec, s.block[last]);
+    bool aligns = length && *length <= maxBlock && alignsRows(*length);
+    if (aligns)
+      s.align = vec = alignedVector;
     s.vec[last] = vec;
     // Short rows of an outer reduced axis together.
     int64_t elements = s.block[last];
@@ -254,7 +275,8 @@ private:
     RowShape shape{.block = elements,
                    .vec = vec,
                    .bytes = bytes,
-                   .loaded = exact ? 0 : std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128),
+                   .loaded =
+                       exact || aligns ? 0 : std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128),
                    .rows = exact ? std::nullopt : rowsOf(space)};
     int64_t threads = length ? threadsPerRow(shape, target) : 128;
     s.cluster = elements > maxBlock ? threads / threadsOfClusterCta : 1;
@@ -269,6 +291,8 @@ private:
       lanes /= s.lanes[axis];
       warps /= s.warps[axis];
     }
+    if (aligns)
+      s.block[last] = blockFor(*length + vec - 1, maxBlock);
     int64_t idle = 32 / std::min<int64_t>(threads, 32) * lanes;
     if (kept.empty()) {
       s.lanes[last] *= idle; // Copies.

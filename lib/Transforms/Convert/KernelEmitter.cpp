@@ -26,6 +26,7 @@ public:
 
   void run() {
     emitProgramId();
+    emitAlignedStart();
     computeStages();
     if (ops.back()->info().axes == AxisRule::Scan) {
       emitScan(*ops.back());
@@ -65,6 +66,27 @@ private:
       position->setName("p" + std::to_string(axis));
       offsets[size_t(axis)] = scaled(position, schedule.block[size_t(axis)]);
     }
+  }
+
+  /// Where the last axis starts, so that memory is aligned there: the first element of a row less what it is beyond a multiple. Of
+  /// one row; all axes but the outermost are of known extents.
+  void emitAlignedStart() {
+    if (schedule.align == 1)
+      return;
+    Value *row = nullptr;
+    int64_t pitch = 1;
+    for (int axis = space.rank(); axis-- > 0;) {
+      if (Value *offset = offsets[size_t(axis)]) {
+        Value *part = scaled(offset, pitch);
+        row = row ? builder.scalarOp(OpKind::Add, {part, row}) : part;
+      }
+      pitch *= space.axes()[size_t(axis)].extent.constant().value_or(1);
+    }
+    if (!row)
+      return;
+    Value *beyond = builder.scalarOp(OpKind::RemU, {row, builder.constantIndex(schedule.align)});
+    alignedStart = builder.scalarOp(OpKind::Sub, {builder.constantIndex(0), beyond});
+    alignedStart->setName("start");
   }
 
   Value *scaled(Value *position, int64_t factor) {
@@ -110,6 +132,10 @@ private:
     for (int axis : loops) {
       const LoopAxis &loopAxis = space.axes()[size_t(axis)];
       int64_t step = schedule.block[size_t(axis)];
+      if (alignedStart && axis == space.rank() - 1) {
+        offsets[size_t(axis)] = alignedStart; // The block holds the row, so there is one trip.
+        continue;
+      }
       Value *first = loopAxis.chunk ? scaled(offsets[size_t(loopAxis.pieces)], loopAxis.chunk) : nullptr;
       if (first && step == loopAxis.chunk) {
         offsets[size_t(axis)] = first;
@@ -593,7 +619,8 @@ private:
   std::vector<Operation *> ops;
   std::map<Value *, Value *> bufferOf;
   std::vector<Value *> outputBuffers;
-  std::vector<Value *> offsets; ///< Index of the current block along each loop axis.
+  std::vector<Value *> offsets;  ///< Index of the current block along each loop axis.
+  Value *alignedStart = nullptr; ///< Along the last axis, instead of 0.
   std::map<Operation *, int> stageOf;
   int numStages = 0;
   Scope outer; ///< Tiles without reduced axes.

@@ -72,8 +72,22 @@ private:
       if (op.is(OpKind::Load) && readsAcross(op))
         exchangeLoaded(op);
       if (op.is(OpKind::Load) || op.is(OpKind::Store))
-        op.setAttr("vec", Attribute(vectorWidth(op)));
+        setVector(op);
     }
+  }
+
+  /// Rows of any length that start where memory is aligned are moved in vectors, of which the first and the last may reach over the
+  /// edge.
+  void setVector(Operation &access) const {
+    int64_t width = vectorWidth(access), wide = 1;
+    if (int axis = contiguousAxis(access); axis >= 0) {
+      const Layout &layout = *accessTile(access).layout();
+      if (!layout.reg.empty() && layout.reg[0].axis == axis && layout.reg[0].stride == 1)
+        wide = std::min({layout.reg[0].extent, 16 / dtypeBytes(accessBuffer(access)->type().dtype()), rowAlignment(access)});
+    }
+    access.setAttr("vec", Attribute(std::max(width, wide)));
+    if (wide > width)
+      access.setAttr("edges", Attribute::word("split"));
   }
 
   /// The widest access that the layout holds contiguously and that is proved aligned; row-major buffers start at 16 bytes or more.

@@ -128,6 +128,18 @@ private:
                           .loc = fusion.loc(),
                           .fix = "along a cut axis a block is at most a chunk, along its pieces 1"};
 
+    if (schedule->align > 1) {
+      const LoopAxis &last = space->axes().back();
+      auto length = last.extent.constant();
+      if (!last.reduced || last.chunk || !length || *length + schedule->align - 1 > schedule->block.back())
+        return Diagnostic{.code = ErrorCode::NoSchedule,
+                          .message = "rows that start at multiples of " + std::to_string(schedule->align) +
+                                     " elements need a reduced last axis of known length, and a block that holds it and " +
+                                     std::to_string(schedule->align - 1) + " elements before it",
+                          .loc = fusion.loc(),
+                          .fix = "take a larger block, or leave `align` out"};
+    }
+
     // Regions that do the same are launches of one kernel.
     std::string key = attribute->str() + structuralKey(fusion.region(), [](const Value *) { return std::string(); });
     Function *&kernel = kernels[key];

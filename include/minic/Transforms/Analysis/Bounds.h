@@ -12,6 +12,8 @@ bool provedInBounds(const Value *index, int64_t lanes, const DimExpr &size);
 /// A power of two (at most 2^20) that divides every value of the index.
 int64_t knownMultiple(const Value *index);
 
+/// The power of two that divides the first element's place in memory, as far as the last index was made to: x - x rem that power.
+int64_t rowAlignment(const Operation &access);
 /// The tile axis of each buffer axis of a load or store; -1 where lanes have indices of their own.
 std::vector<int64_t> accessDims(const Operation &access);
 /// The buffer operand, and where the indices start.
