@@ -109,7 +109,7 @@ NEAR = {
     "sigmoid": (lambda a: 1 / (1 + np.exp(-a)), 1),
     "silu": (lambda a: limit_at_minus_infinity(a, a / (1 + np.exp(-a))), 1),
     "erf": (lambda a: np.copysign(erf_parts(a)[0], a), 1),
-    "gelu": (gelu, 4),  # minic's is within 3.11; the rest is the oracle's, as below.
+    "gelu": (gelu, 4),  # minic's is within 3.14; the rest is the oracle's, as below.
     "gelu_tanh": (gelu_tanh, 2),  # One of them is the oracle's: an exponent of 700 has 2^-64 of itself.
     "sin": (np.sin, 1),
     "cos": (np.cos, 1),

@@ -445,6 +445,47 @@ TEST(MathLibrary, ExpHalfIsExactEnoughForSixteenBits) {
   EXPECT_EQ(apply(OpKind::ExpHalf, 0.0f), 1);
 }
 
+/// All values of f16 and bf16, and f32 in between: a sum of 16-bit values is an operand too.
+static std::vector<float> operandsOfHalfForms() {
+  std::vector<float> x;
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    x.push_back(std::bit_cast<float>(bits << 16));
+    Scalar half{.bits = uint64_t(bits)};
+    x.push_back(float(half.toDouble(DType::F16)));
+  }
+  for (const std::vector<float> &more :
+       {spread<float>(-15, 15, 400'000), spread<float>(-120, 20, 100'000), spread<float>(-0.02, 0.02, 100'000),
+        everyNth<float>(500'000), around(0.0078125f), around(-0.0078125f)})
+    x.insert(x.end(), more.begin(), more.end());
+  return x;
+}
+
+TEST(MathLibrary, HalfFormsAreExactEnoughForSixteenBits) {
+  const std::vector<float> x = operandsOfHalfForms();
+  const std::pair<OpKind, OpKind> forms[] = {{OpKind::TanhHalf, OpKind::Tanh}, {OpKind::SigmoidHalf, OpKind::Sigmoid},
+                                             {OpKind::SiluHalf, OpKind::Silu}, {OpKind::ErfHalf, OpKind::Erf},
+                                             {OpKind::GeluHalf, OpKind::Gelu}, {OpKind::GeluTanhHalf, OpKind::GeluTanh}};
+  for (auto [half, kind] : forms) {
+    std::vector<float> y;
+    apply(half, x, y);
+    for (size_t i = 0; i < x.size(); ++i) {
+      double expected = right(kind, double(x[i]));
+      if (std::isnan(expected) || std::isinf(expected)) {
+        ASSERT_TRUE(std::isnan(expected) ? std::isnan(y[i]) : y[i] == expected)
+            << opInfo(half).name << " of " << x[i] << " is " << y[i];
+        continue;
+      }
+      ASSERT_LE(std::fabs(y[i] - expected), std::max(std::fabs(expected), 0x1p-126) * 0x1p-14)
+          << opInfo(half).name << " of " << x[i] << " is " << y[i] << ", not " << expected;
+      // Zeros, and what rounds to them, keep the sign; a result below 2^-126 is there.
+      ASSERT_EQ(std::signbit(y[i]), std::signbit(expected)) << opInfo(half).name << " of " << x[i];
+      ASSERT_TRUE(y[i] != 0 || std::fabs(expected) < 0x1p-140) << opInfo(half).name << " of " << x[i];
+    }
+  }
+  for (OpKind kind : {OpKind::SiluHalf, OpKind::GeluHalf, OpKind::GeluTanhHalf})
+    EXPECT_TRUE(isZero(apply(kind, float(-inf)), true)) << opInfo(kind).name;
+}
+
 TEST(MathLibrary, ThreadsAgree) {
   std::vector<float> x = spread<float>(-20, 20, 1000), expected;
   apply(OpKind::Exp, x, expected);
