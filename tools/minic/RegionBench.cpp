@@ -5,6 +5,7 @@
 #include "minic/Interp/Oracle.h"
 #include "minic/Transforms/Analysis/Traffic.h"
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 

@@ -172,7 +172,8 @@ private:
     size_t comma = rest->rfind(", ");
     if (comma == rest->npos || !rest->ends_with(unit))
       return report("expected a schedule and its time, as in `" + std::string(word) + " #rows<...>, 12.500 us`"), false;
-    std::string_view time = rest->substr(comma + 2, rest->size() - comma - 2 - std::min(unit.size(), rest->size() - comma - 2));
+    std::string_view time = rest->substr(0, rest->size() - unit.size());
+    time.remove_prefix(std::min(comma + 2, time.size())); // The comma may be that of the unit.
     auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), us);
     if (error != std::errc() || end != time.data() + time.size() || !std::isfinite(us) || us < 0)
       return report("expected microseconds, not `" + std::string(time.substr(0, 32)) + "`"), false;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace minic::test {
@@ -179,7 +180,7 @@ TEST(ScheduleTable, ReadsWhatItWrites) {
   EXPECT_EQ(table.find(entry("cpu"))->bestUs, 1);
   auto twice = ScheduleTable::parse(SourceBuffer("s.txt", text + text));
   ASSERT_FALSE(twice);
-  EXPECT_EQ(twice.errors().front().message, "the region of line 16 has a schedule for NVIDIA H200 at line 4 already");
+  EXPECT_EQ(twice.errors().front().message, "the region of line 17 has a schedule for NVIDIA H200 at line 4 already");
 }
 
 TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
@@ -191,7 +192,7 @@ TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
       {"minic schedules 1", "minic schedules 2", 1, "expected `minic schedules 1` as the first line"},
       {"region", "regoin", 2, "expected `region ...`"},
       {"sm_90a, ", "", 3, "expected a target, a numerics mode and a device, as in `on sm_90a, default, NVIDIA H200`"},
-      {"1.0 us", "1,0 us", 4, "expected microseconds, not `0`"},
+      {"1.0 us", "1,0 us", 4, "expected microseconds, not `1,0`"},
       {"1.0 us", "fast", 4, "expected a schedule and its time, as in `default #rows<...>, 12.500 us`"},
       {"default #rows<block = [4]", "default #rows<block = [3]", 4,
        "schedule #rows, field 'block': 3 is not a power of two between 1 and 1048576"},
@@ -205,9 +206,10 @@ TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
     EXPECT_EQ(table.errors().front().loc.line, line) << text;
   }
   // Cut off anywhere it is an error or whole entries, and never more.
-  for (size_t size = 0; size < good.size(); ++size)
-    if (auto table = ScheduleTable::parse(SourceBuffer("s", good.substr(0, size))))
-      EXPECT_LE(table->entries().size(), 1u) << size;
+  for (size_t size = 0; size < good.size(); ++size) {
+    auto table = ScheduleTable::parse(SourceBuffer("s", good.substr(0, size)));
+    EXPECT_TRUE(!table || table->entries().size() <= 1) << size;
+  }
   auto cut = ScheduleTable::parse(SourceBuffer("s", good.substr(0, good.find("best"))));
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.errors().front().message, "expected `best ...` before the end of the file");
