@@ -109,7 +109,7 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
     if (function->kind == FunctionKind::Graph)
       if (auto done = applyFacts(*function); !done)
         return done.takeErrors();
-  PassContext context{module, **target, options.eager};
+  PassContext context{module, **target, options.eager, options.schedules.get()};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
   return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);

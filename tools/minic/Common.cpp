@@ -138,6 +138,8 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
     addListFlag(
         command, "--specialize", flags.specializations,
         "put a plan for some sizes in front of the one for all: --specialize=\"N % 8 == 0, M == 1\"; may stand several times");
+  if (set & WithSchedules)
+    command.add_option("--schedules", flags.schedules, "use the schedules of this file, which `minic tune` writes, where they fit");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -179,6 +181,12 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.eager = flags.mode == "eager";
   options.graph = flags.graph;
   options.specializations = flags.specializations;
+  if (!flags.schedules.empty()) {
+    auto schedules = readSchedules(flags.schedules);
+    if (!schedules)
+      return schedules.takeErrors();
+    options.schedules = std::make_shared<ScheduleTable>(std::move(*schedules));
+  }
   if (!flags.strides.empty())
     options.anyStrides = flags.strides == "any";
   for (const std::string &dim : flags.dims) {
@@ -195,6 +203,26 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
       return badFlag("--dim " + name + " is given as " + std::to_string(entry->second) + " and as " + text);
   }
   return options;
+}
+
+Expected<ScheduleTable> readSchedules(const std::string &path) {
+  auto source = readSource(path);
+  if (!source)
+    return source.takeErrors();
+  auto table = ScheduleTable::parse(*source);
+  if (!table)
+    for (Diagnostic &error : table.errors()) {
+      // Whoever prints it has the graph's text at hand, not this one.
+      error.message = source->name() + ":" + std::to_string(error.loc.line) + ": " + error.message;
+      error.loc = {};
+    }
+  return table;
+}
+
+void noteUnusedSchedules(const ModuleFlags &flags, const CompileOptions &options, const Messages &messages) {
+  if (options.schedules)
+    for (const std::string &sentence : options.schedules->unused())
+      messages.note(flags.schedules + ": " + sentence);
 }
 
 void addPassFlags(CLI::App &command, PassFlags &flags) {

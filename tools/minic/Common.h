@@ -2,6 +2,7 @@
 #pragma once
 
 #include "minic/Compiler/Compiler.h"
+#include "minic/Transforms/Analysis/ScheduleTable.h"
 
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ void addRun(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
 void addCost(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
+void addTune(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
@@ -61,15 +63,19 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode, strides;
+  std::string file, graph, target, numerics, mode, strides, schedules;
   std::vector<std::string> dims, specializations;
   bool json = false;
 };
-enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8 };
+enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8, WithSchedules = 16 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags);
+/// A file of tuned schedules; errors begin with file and line.
+Expected<ScheduleTable> readSchedules(const std::string &path);
+/// Says which schedules of --schedules are not used, and why.
+void noteUnusedSchedules(const ModuleFlags &flags, const CompileOptions &options, const Messages &messages);
 /// `KEY=VALUE`.
 Expected<std::pair<std::string, std::string>> splitPair(std::string_view flag, std::string_view text);
 

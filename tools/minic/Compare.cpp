@@ -199,6 +199,7 @@ int compare(const Flags &flags) {
       return messages.fail(side.errors(), &*source);
     (eager ? report.eager : report.fused) = std::move(*side);
   }
+  noteUnusedSchedules(flags, *options, messages);
   auto oracle = evaluateGraph(**graph, *inputs, dims);
   if (!oracle)
     return messages.fail(oracle.errors(), &*source);
@@ -229,7 +230,7 @@ int compare(const Flags &flags) {
 void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules);
   addToleranceFlags(*command, flags->tolerance);
   command->callback([flags, &chosen] { chosen = [flags] { return compare(*flags); }; });
 }

@@ -54,6 +54,7 @@ Expected<Artifact> compileForTarget(const std::string &target, const Flags &flag
   if (first) // They are the same for every target.
     messages.print(warnings, &source);
   auto artifact = minic::compile(**module, *options);
+  noteUnusedSchedules(flags, *options, messages);
   if (flags.passes.time)
     printTimings(timings);
   if (!artifact)
@@ -124,6 +125,7 @@ int compileStage(const Flags &flags, const Messages &messages) {
       return messages.fail(kept.errors());
 
   auto text = emit(*loaded.module, *stage, *options);
+  noteUnusedSchedules(flags, *options, messages);
   if (flags.passes.time)
     printTimings(timings);
   if (!text) {
@@ -172,7 +174,7 @@ int compile(const Flags &flags) {
 void addCompile(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
-  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides);
+  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules);
   command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
   command->add_option(
       "-o", flags->output,

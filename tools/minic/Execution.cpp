@@ -89,7 +89,7 @@ Signature signatureOf(const Function &function) {
 /// Flags that say how to compile what is compiled already.
 static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, const Plan &plan) {
   const std::pair<const char *, const std::string *> words[] = {
-      {"--target", &flags.target}, {"--numerics", &flags.numerics}, {"--mode", &flags.mode}};
+      {"--target", &flags.target}, {"--numerics", &flags.numerics}, {"--mode", &flags.mode}, {"--schedules", &flags.schedules}};
   for (auto [flag, word] : words)
     if (!word->empty())
       return badFlag("an artifact is compiled already, and " + std::string(flag) + "=" + *word + " says how to",
@@ -291,6 +291,8 @@ Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened,
   if (!module)
     return module.takeErrors();
   options.withCode = opened.gpu != nullptr;
+  if (opened.gpu && options.schedules) // The interpreter runs what a GPU would.
+    options.schedules->device = opened.model();
   options.anyStrides = false; // The command line's tensors are row-major.
   if (opened.gpu && options.target.empty() && !(*module)->targetStated) {
     int capability = opened.gpu->computeCapability();

@@ -62,6 +62,7 @@ static int run(int argc, char **argv) {
   addRun(app, chosen);
   addCompare(app, chosen);
   addBench(app, chosen);
+  addTune(app, chosen);
   addCost(app, chosen);
   addOpt(app, chosen);
   addInspect(app, chosen);

@@ -87,9 +87,11 @@ int run(const Flags &flags) {
   auto opened = openDevice(*choice, messages);
   if (!opened)
     return messages.fail(opened.errors());
+  CompileOptions options = program->options;
   auto artifact = artifactFor(*opened, *source, std::move(*program));
   if (!artifact)
     return messages.fail(artifact.errors(), &*source);
+  noteUnusedSchedules(flags, options, messages);
   auto results = runPlan(**artifact, *opened->device, *inputs, given, {.poison = flags.poison});
   if (!results)
     return messages.fail(results.errors(), &*source);
@@ -107,7 +109,7 @@ int run(const Flags &flags) {
 void addRun(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("run", "Run a graph, a plan or an artifact on given inputs");
-  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson);
+  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules);
   addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
   addListFlag(*command, "--weights", flags->weights,
               "NAME=a.npy, or b.safetensors, whose tensors go to the inputs of their names; may stand several times");

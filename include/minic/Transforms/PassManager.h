@@ -12,10 +12,13 @@
 
 namespace minic {
 
+class ScheduleTable;
+
 struct PassContext {
   Module &module;
   const TargetInfo &target;
-  bool eager = false; ///< One region per op.
+  bool eager = false;                 ///< One region per op.
+  ScheduleTable *schedules = nullptr; ///< Tuned ones, which choose-schedule prefers to the cost model's.
   bool exact() const { return module.numerics == "exact"; }
 };
 

@@ -1,36 +1,54 @@
-// choose-schedule: gives every fusion region without a schedule the cost model's choice. A schedule written by hand stays.
+// choose-schedule: gives every fusion region without a schedule the one that was found by tuning, else the cost model's choice. A
+// schedule written by hand stays.
 //
 //   %y = fusion %x { ... }  ->  %y = fusion %x, schedule = #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4> { ...
 //   }
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
+#include "minic/Transforms/Analysis/ScheduleSpace.h"
+#include "minic/Transforms/Analysis/ScheduleTable.h"
 #include "minic/Transforms/Passes.h"
 
 namespace minic {
+
+/// The schedule that the table has for a region, if it fits.
+static const RecordAttr *tunedSchedule(const Operation &fusion, const RegionLoops &region, const PassContext &context) {
+  if (!context.schedules || context.eager)
+    return nullptr;
+  auto whyUnfit = [&](const RecordAttr &record) -> std::string {
+    if (fusion.attr("schedule"))
+      return "the region has a schedule of its own";
+    auto schedule = Schedule::parse(record, region.space.rank());
+    if (!schedule)
+      return schedule.errors().front().message;
+    return minic::whyUnfit(*schedule, region, context.target, context.exact()).value_or("");
+  };
+  return context.schedules->take(regionKey(fusion), context.module.target, context.module.numerics, whyUnfit);
+}
 
 Expected<void> passes::chooseSchedule(Function &function, PassContext &context) {
   Diagnostics errors;
   for (Operation &op : function.body()) {
     if (!op.is(OpKind::Fusion))
       continue;
-    std::vector<Operation *> ops;
-    for (Operation &inner : op.region())
-      if (!inner.info().terminator)
-        ops.push_back(&inner);
-    std::string why;
-    auto space = IterationSpace::compute(ops, &why);
-    if (!space) {
-      errors.push_back({.code = ErrorCode::NoSchedule, .message = "this region has no common loops: " + why, .loc = op.loc()});
+    auto region = RegionLoops::of(op);
+    if (!region) {
+      errors.push_back(region.errors().front());
       continue;
     }
+    const RecordAttr *tuned = tunedSchedule(op, *region, context);
     if (const Attribute *given = op.attr("schedule")) {
-      auto schedule = Schedule::parse(*given->asRecord(), space->rank());
+      auto schedule = Schedule::parse(*given->asRecord(), region->space.rank());
       if (!schedule) {
         errors.push_back(schedule.errors().front());
         errors.back().loc = op.loc();
       }
       continue;
     }
-    auto schedule = minic::chooseSchedule(*space, ops, context.target, context.exact());
+    if (tuned) {
+      op.setAttr("schedule", *tuned);
+      continue;
+    }
+    auto schedule = minic::chooseSchedule(region->space, region->ops, context.target, context.exact());
     if (!schedule)
       errors.push_back({.code = ErrorCode::NoSchedule,
                         .message = "no schedule of " + std::string(context.target.name) + " runs this region",

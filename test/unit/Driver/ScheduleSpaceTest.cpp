@@ -1,0 +1,243 @@
+// The schedules that regions may have, and the file of those that were found.
+#include "minic/Transforms/Analysis/ScheduleSpace.h"
+#include "minic/Driver/FusedRegions.h"
+#include "minic/IR/Parser.h"
+#include "minic/Interp/CpuDevice.h"
+#include "minic/Support/File.h"
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
+#include "minic/Transforms/Analysis/ScheduleTable.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace minic::test {
+namespace {
+
+/// The only region of a graph, with what its schedules are judged by.
+struct Space {
+  FusedRegion region;
+  Context context;
+  std::unique_ptr<Module> module;
+  std::optional<RegionLoops> loops;
+  const TargetInfo *target = nullptr;
+  bool exact = false;
+
+  Space(const std::string &text, CompileOptions options) {
+    CpuDevice device;
+    auto regions = fusedRegions(SourceBuffer("test.ir", text), options, device);
+    if (!regions || regions->size() != 1) {
+      ADD_FAILURE() << (regions ? std::to_string(regions->size()) : renderDiagnostics(regions.errors(), nullptr));
+      return;
+    }
+    region = regions->front();
+    module = std::move(*loadModule(context, SourceBuffer("region", region.fused), {}));
+    target = *findTarget(region.target);
+    exact = region.numerics == "exact";
+    loops = std::move(*RegionLoops::of(onlyFusion(*module)));
+  }
+
+  std::vector<std::string> texts(size_t limit = 256) const {
+    std::vector<std::string> list;
+    for (const Schedule &schedule : scheduleSpace(*loops, *target, exact, limit))
+      list.push_back(Attribute(schedule.toAttr()).str());
+    return list;
+  }
+  /// What is wrong with a schedule, or "".
+  std::string whyUnfit(const std::string &schedule) const {
+    auto parsed = Schedule::parse(*parseAttribute(schedule)->asRecord(), loops->space.rank());
+    return parsed ? minic::whyUnfit(*parsed, *loops, *target, exact).value_or("") : parsed.errors().front().message;
+  }
+};
+
+std::string example(const std::string &name) { return *readFile(MINIC_EXAMPLES "/" + name + ".ir"); }
+bool has(const std::vector<std::string> &list, const std::string &text) { return std::ranges::find(list, text) != list.end(); }
+
+TEST(ScheduleSpace, AllCandidatesAreSchedulesThatFit) {
+  const std::tuple<const char *, DimBindings, const char *> cases[] = {
+      {"softmax", {{"M", 4096}, {"N", 1024}}, "default"},
+      {"softmax", {{"M", 1823}, {"N", 781}}, "default"},
+      {"softmax", {{"M", 1024}, {"N", 262144}}, "default"},
+      {"bias_relu", {{"M", 8192}, {"N", 8192}}, "default"},
+      {"linear_relu", {{"K", 64}, {"M", 64}, {"N", 64}}, "default"},
+      {"softmax", {{"M", 4096}, {"N", 1024}}, "exact"}};
+  for (const auto &[name, dims, numerics] : cases) {
+    Space space(example(name), {.numerics = numerics, .dims = dims});
+    std::vector<std::string> texts = space.texts();
+    EXPECT_GT(texts.size(), space.exact ? 5u : 20u) << name;
+    EXPECT_LE(texts.size(), 256u) << name;
+    EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size()) << name;
+    for (const std::string &text : texts)
+      EXPECT_EQ(space.whyUnfit(text), "") << text;
+    EXPECT_EQ(space.texts(10), std::vector<std::string>(texts.begin(), texts.begin() + 10));
+  }
+}
+
+TEST(ScheduleSpace, TheDefaultIsFirstAndItsNeighboursFollow) {
+  Space space(example("softmax"), {.dims = {{"M", 4096}, {"N", 1024}}});
+  std::vector<std::string> texts = space.texts();
+  auto own = chooseSchedule(space.loops->space, space.loops->ops, *space.target, false);
+  ASSERT_TRUE(own);
+  EXPECT_EQ(texts[0], Attribute(own->toAttr()).str());
+  Schedule threads = *own, rows = *own, chunks = *own;
+  threads.warps[1] *= 2; // Twice the threads of a row,
+  rows.block[0] *= 2;    // twice the rows of a CTA,
+  rows.warps[0] *= 2;
+  chunks.block[1] /= 2; // and a row in two chunks.
+  for (const Schedule &neighbour : {threads, rows, chunks})
+    EXPECT_TRUE(has(texts, Attribute(neighbour.toAttr()).str())) << Attribute(neighbour.toAttr()).str();
+}
+
+TEST(ScheduleSpace, RefusesWhatTheTargetDoesNotHave) {
+  Space space(example("softmax"), {.dims = {{"M", 4096}, {"N", 1024}}});
+  EXPECT_EQ(space.whyUnfit("#rows<block = [64, 1024], warps = [64, 1], lanes = [1, 32], vec = 4>"),
+            "schedule #rows, field 'warps': more than 32 warps");
+  // 32 * 1024 elements on 64 threads.
+  std::string registers = space.whyUnfit("#rows<block = [32, 1024], warps = [1, 2], lanes = [1, 32], vec = 4>");
+  EXPECT_NE(registers.find(" registers for the values of a thread, more than 255"), std::string::npos) << registers;
+  EXPECT_GE(std::stoi(registers), 512);
+  EXPECT_EQ(space.whyUnfit("#rows<block = [1, 1024], warps = [1, 32], lanes = [1, 32], vec = 1, resident = 4>"),
+            "131072 registers on a multiprocessor, more than 65536");
+  EXPECT_EQ(space.whyUnfit("#rows<block = [1, 512], warps = [1, 2], lanes = [1, 32], vec = 4, cluster = 2>"),
+            "a cluster, and no reduction along the last axis alone in one block");
+  EXPECT_EQ(space.whyUnfit("#matmul<bm = 32, bn = 32, bk = 16, warps = [1, 1], lanes = [4, 8], vec = 4>"),
+            "schedule #matmul needs a region with rows, columns and a contracted axis");
+  Space old(example("softmax"), {.target = "sm_80", .dims = {{"M", 4096}, {"N", 1024}}});
+  EXPECT_EQ(old.whyUnfit("#rows<block = [1, 1024], warps = [1, 2], lanes = [1, 32], vec = 4, cluster = 2>"),
+            "a cluster, which sm_80 does not have");
+  Space matmul(example("linear_relu"), {.dims = {{"K", 1024}, {"M", 1024}, {"N", 1024}}});
+  EXPECT_EQ(matmul.whyUnfit("#matmul<bm = 128, bn = 128, bk = 64, warps = [4, 2], lanes = [4, 8], vec = 4>"),
+            // 128 rows and 64 rows of k, each 16 bytes longer: 4 * (2 * 128 * 64) + 16 * (64 + 64).
+            "67584 bytes of shared memory, more than 49152");
+}
+
+TEST(ScheduleSpace, ExactNumericsKeepTheOrderOfSums) {
+  Space space(example("softmax"), {.numerics = "exact", .dims = {{"M", 4096}, {"N", 1024}}});
+  std::string own = space.texts()[0];
+  auto fields = [](const std::string &text, const char *field) {
+    return parseAttribute(text)->asRecord()->find(field)->asInts()->back();
+  };
+  for (const std::string &text : space.texts())
+    for (const char *field : {"block", "warps", "lanes"})
+      EXPECT_EQ(fields(text, field), fields(own, field)) << text;
+  EXPECT_EQ(space.whyUnfit("#rows<block = [1, 512], warps = [1, 1], lanes = [1, 32], vec = 4>"),
+            "another order of a reduction, which exact numerics fix");
+}
+
+TEST(FusedRegions, AreProgramsOfTheirOwn) {
+  CpuDevice device;
+  auto regions =
+      fusedRegions(SourceBuffer("mlp.ir", example("mlp")), {.dims = {{"M", 64}, {"K", 32}, {"H", 64}, {"N", 32}}}, device);
+  ASSERT_TRUE(regions);
+  ASSERT_EQ(regions->size(), 2u);
+  const FusedRegion &first = (*regions)[0], &second = (*regions)[1];
+  EXPECT_EQ(first.name, "h");
+  EXPECT_EQ(second.name, "y");
+  EXPECT_TRUE(first.operands.empty());
+  EXPECT_EQ(first.inputOf, (std::vector<std::optional<size_t>>{0, 1, 2}));
+  EXPECT_EQ(second.inputOf, (std::vector<std::optional<size_t>>{std::nullopt, 3, 4}));
+  EXPECT_NE(second.operands.find("relu"), std::string::npos);
+  EXPECT_NE(first.key, second.key);
+}
+
+//===- The file -===//
+
+TunedSchedule entry(const char *device, bool finished = true) {
+  RecordAttr own = *parseAttribute("#rows<block = [4, 256], warps = [4, 1], lanes = [1, 32], vec = 4>")->asRecord();
+  RecordAttr best = *parseAttribute("#rows<block = [2, 256], warps = [2, 1], lanes = [1, 32], vec = 4>")->asRecord();
+  return {.region = "{:tensor<64x256xf32>}",
+          .target = "sm_90a",
+          .numerics = "default",
+          .device = device,
+          .title = "softmax.y",
+          .own = own,
+          .best = best,
+          .ownUs = 12.5,
+          .bestUs = 11.25,
+          .finished = finished};
+}
+
+TEST(ScheduleTable, ReadsWhatItWrites) {
+  ScheduleTable table;
+  table.set(entry("NVIDIA H200"));
+  table.set(entry("cpu", false));
+  std::string text = table.text();
+  EXPECT_EQ(text.substr(0, text.find("region ", 60)),
+            "minic schedules 1\n\n// softmax.y\nregion {:tensor<64x256xf32>}\non sm_90a, default, NVIDIA H200\n"
+            "default #rows<block = [4, 256], warps = [4, 1], lanes = [1, 32], vec = 4>, 12.500 us\n"
+            "best #rows<block = [2, 256], warps = [2, 1], lanes = [1, 32], vec = 4>, 11.250 us\n\n// softmax.y\n");
+  auto read = ScheduleTable::parse(SourceBuffer("s.txt", text));
+  ASSERT_TRUE(read) << renderDiagnostics(read.errors(), nullptr);
+  EXPECT_EQ(read->text(), text);
+  EXPECT_FALSE(read->entries()[1].finished);
+  EXPECT_EQ(read->entries()[0].line, 4u);
+  // Files may be written one behind the other, and an entry takes the place of that for the same.
+  TunedSchedule better = entry("cpu");
+  better.bestUs = 1;
+  table.set(better);
+  EXPECT_EQ(table.entries().size(), 2u);
+  EXPECT_EQ(table.find(entry("cpu"))->bestUs, 1);
+  auto twice = ScheduleTable::parse(SourceBuffer("s.txt", text + text));
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.errors().front().message, "the region of line 17 has a schedule for NVIDIA H200 at line 4 already");
+}
+
+TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
+  std::string good = "minic schedules 1\nregion {}\non sm_90a, default, cpu\n"
+                     "default #rows<block = [4], warps = [4], lanes = [32], vec = 1>, 1.0 us\n"
+                     "best #rows<block = [4], warps = [4], lanes = [32], vec = 1>, 1.0 us\n";
+  ASSERT_TRUE(ScheduleTable::parse(SourceBuffer("s", good)));
+  const std::tuple<const char *, const char *, uint32_t, const char *> cases[] = {
+      {"minic schedules 1", "minic schedules 2", 1, "expected `minic schedules 1` as the first line"},
+      {"region", "regoin", 2, "expected `region ...`"},
+      {"sm_90a, ", "", 3, "expected a target, a numerics mode and a device, as in `on sm_90a, default, NVIDIA H200`"},
+      {"1.0 us", "1,0 us", 4, "expected microseconds, not `1,0`"},
+      {"1.0 us", "fast", 4, "expected a schedule and its time, as in `default #rows<...>, 12.500 us`"},
+      {"default #rows<block = [4]", "default #rows<block = [3]", 4,
+       "schedule #rows, field 'block': 3 is not a power of two between 1 and 1048576"},
+      {"best #rows", "best [", 5, "expected a schedule, #rows<...> or #matmul<...>: "}};
+  for (const auto &[from, to, line, message] : cases) {
+    std::string text = good;
+    text.replace(text.find(from), std::string_view(from).size(), to);
+    auto table = ScheduleTable::parse(SourceBuffer("s", text));
+    ASSERT_FALSE(table) << text;
+    EXPECT_EQ(table.errors().front().message.substr(0, std::string_view(message).size()), message);
+    EXPECT_EQ(table.errors().front().loc.line, line) << text;
+  }
+  // Cut off anywhere it is an error or whole entries, and never more.
+  for (size_t size = 0; size < good.size(); ++size) {
+    auto table = ScheduleTable::parse(SourceBuffer("s", good.substr(0, size)));
+    EXPECT_TRUE(!table || table->entries().size() <= 1) << size;
+  }
+  auto cut = ScheduleTable::parse(SourceBuffer("s", good.substr(0, good.find("best"))));
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.errors().front().message, "expected `best ...` before the end of the file");
+}
+
+TEST(ScheduleTable, SaysWhatIsNotUsed) {
+  ScheduleTable table = *ScheduleTable::parse(SourceBuffer("s", [] {
+    ScheduleTable made;
+    made.set(entry("NVIDIA H200"));
+    made.set(entry("NVIDIA H100"));
+    TunedSchedule other = entry("NVIDIA H200");
+    other.region = "{another}";
+    made.set(other);
+    return made.text();
+  }()));
+  auto fits = [](const RecordAttr &) { return std::string(); };
+  table.device = "NVIDIA H100";
+  EXPECT_NE(table.take("{:tensor<64x256xf32>}", "sm_90a", "default", fits), nullptr);
+  EXPECT_EQ(table.take("{nowhere}", "sm_90a", "default", fits), nullptr);
+  EXPECT_EQ(table.unused(), (std::vector<std::string>{"the schedule at line 4 is not used: it is for NVIDIA H200, not NVIDIA H100",
+                                                      "the schedule at line 16 is of other regions"}));
+  table.device = "";
+  EXPECT_EQ(table.take("{:tensor<64x256xf32>}", "sm_80", "default", fits), nullptr);
+  EXPECT_EQ(table.unused()[0], "the schedule at line 4 is not used: it is for sm_90a, not sm_80");
+  EXPECT_EQ(table.take("{:tensor<64x256xf32>}", "sm_90a", "default", [](const RecordAttr &) { return std::string("too large"); }),
+            nullptr);
+  EXPECT_EQ(table.unused()[0], "the schedule at line 4 is not used: too large");
+}
+
+} // namespace
+} // namespace minic::test
