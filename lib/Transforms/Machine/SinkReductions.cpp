@@ -11,7 +11,7 @@
 #include "minic/IR/Combiner.h"
 #include "minic/Transforms/Passes.h"
 
-#include <algorithm>
+#include <cassert>
 
 namespace minic {
 namespace {
@@ -65,7 +65,7 @@ void sink(Operation &loop, const RunningReduction &reduction) {
   before.setLoc(loop.loc());
   std::string_view word = combine->is(OpKind::Add) ? "sum" : combine->is(OpKind::Max) ? "max" : "min";
   loop.setOperand(3 + reduction.position, before.constant(part->type(), reductionIdentity(word, part->type().dtype())));
-  Type whole = result->type();
+  [[maybe_unused]] Type whole = result->type();
   acc->setType(part->type());
   result->setType(part->type());
 
