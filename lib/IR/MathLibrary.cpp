@@ -1,9 +1,10 @@
 // The bodies of functions, in lib/IR/Math/*.ir by theme. For all of them holds:
 //
 // Branch-free, every number and NaN is a valid operand, and each operation rounds as its row says, so the CPU and the GPU agree
-// bit for bit, but for the `_half` forms, which use what the special function unit gives. Coefficients are minimax (Remez exchange in 200-bit arithmetic) for the relative error of the function, then rounded
-// to the type; those of exp_f32 and gelu_f32 were then moved by random steps of a few units in the last place to where the largest error of the
-// whole body was least. Pairs `a`, `a_lo` are the sum of both, and `a` is that sum rounded.
+// bit for bit, but for the `_half` forms, which use what the special function unit gives. Coefficients are minimax (Remez exchange
+// in 200-bit arithmetic) for the relative error of the function, then rounded to the type; those of exp_f32 and gelu_f32 were then
+// moved by random steps of a few units in the last place to where the largest error of the whole body was least. Pairs `a`, `a_lo`
+// are the sum of both, and `a` is that sum rounded.
 //
 // "Within" is the largest distance found to the true value, in units in the last place of the result. exp and log: over all 2^32
 // operands of f32 and 10^8 random ones of f64. Others: over every 17th operand of f32 and 10^7 random ones of f64, against the
