@@ -74,7 +74,7 @@ constexpr int64_t elementsPerThread = 32;
 /// CTAs on a multiprocessor, so that some compute while others wait for memory; of 16-bit rows 16, whose packed loads are few. With
 /// too few rows to fill the GPU, fewer; where no cluster is larger, more.
 static int64_t threadsPerRow(const RowShape &row, const TargetInfo &target) {
-  constexpr int64_t fullAccess = 16, busyThreads = 960, maxSpread = 256, bytesPerThread = 128;
+  constexpr int64_t fullAccess = 16, busyThreads = 440, maxSpread = 128, bytesPerThread = 128;
   int64_t accesses = row.block / row.vec, elements = elementsPerThread;
   if (row.loaded && row.block <= maxBlock)
     elements =
@@ -279,6 +279,8 @@ private:
                        exact || aligns ? 0 : std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128),
                    .rows = exact ? std::nullopt : rowsOf(space)};
     int64_t threads = length ? threadsPerRow(shape, target) : 128;
+    if (aligns) // The last vectors of all threads may hold few elements of the row: more vectors a thread waste less.
+      threads = std::max<int64_t>(threads / 2, 32);
     s.cluster = elements > maxBlock ? threads / threadsOfClusterCta : 1;
     // With more than 32 elements a thread, registers would leave room for one CTA, and nothing would load while it waits for the
     // others.

@@ -79,8 +79,11 @@ std::optional<std::vector<int64_t>> choosePieces(const Operation &reduce, const 
   int64_t programs = (kept + side - 1) / side;
   if (programs >= 2 * target.multiprocessors || total / std::max<int64_t>(programs, 1) < longRead)
     return std::nullopt;
-  if (fitsOnChip(type, axes, target) && (!columns || comesBack(reduce)))
+  bool isMetAgain = comesBack(reduce);
+  if (fitsOnChip(type, axes, target) && (!columns || isMetAgain))
     return std::nullopt;
+  if (isNarrow(type.dtype()) && isMetAgain)
+    return std::nullopt; // What two kernels hand over in 16 bits one of them keeps in 32.
 
   int64_t length = std::max(shortestPiece, total / (8 * target.multiprocessors)) / side;
   std::vector<int64_t> chunks(axes.size());

@@ -112,6 +112,8 @@ std::multimap<std::string, Sample> samples() {
          "} : tile<4x8xf32>, index"}}},
       {"load", {kernelHead, {"%r = load %b, %i, %i, dims = [1, 0], mask = [0, 1], fill = -inf, vec = 4 : tile<8x4xf32>"}}},
       {"load", {kernelHead, {"%r = load %b, %i, %i : tile<4x8xf32>"}}},
+      {"load", {kernelHead, {"%r = load %b, %i, %i, mask = [1], vec = 4, edges = split : tile<4x8xf32>"}}},
+      {"store", {kernelHead, {"store %t, %b, %i, %i, mask = [1], vec = 4, edges = split"}}},
       {"store", {kernelHead, {"store %t, %b, %i, %i, mask = [0]"}}},
       {"in_bounds", {kernelHead, {"%r = in_bounds %i, axis = 0, size = 4*N : tile<4x1xi1>"}}},
       {"dot", {kernelHead, {"%r = dot %t, %t, %t, axes = [1] : tile<4x8xf32>"}}},
