@@ -62,7 +62,7 @@ static std::optional<int64_t> rowsOf(const IterationSpace &space) {
 /// What a row of a reduction is cut by.
 struct RowShape {
   int64_t block, vec, bytes;   ///< Elements, elements of an access, bytes of an element.
-  int64_t loaded;              ///< Bytes that are read for each element; 0 if the order of the reduction must not follow from it.
+  int64_t loaded = 0;          ///< Bytes that are read for each element; 0 if the order of the reduction must not follow from it.
   std::optional<int64_t> rows; ///< If known, and if the order of the reduction may follow from it.
 };
 
@@ -272,12 +272,13 @@ private:
       }
 
     std::vector<int64_t> loaded = loadedBytes();
-    RowShape shape{.block = elements,
-                   .vec = vec,
-                   .bytes = bytes,
-                   .loaded =
-                       exact || aligns ? 0 : std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128),
-                   .rows = exact ? std::nullopt : rowsOf(space)};
+    // Of 16-bit elements read one at a time, fewer threads have more loads in flight each.
+    bool isSingle = vec == 1 && !loaded.empty() && std::ranges::max(loaded) <= 2;
+    RowShape shape{.block = elements, .vec = vec, .bytes = bytes};
+    if (!exact && !aligns && !isSingle)
+      shape.loaded = std::min<int64_t>(std::accumulate(loaded.begin(), loaded.end(), int64_t(0)), 128);
+    if (!exact)
+      shape.rows = rowsOf(space);
     int64_t threads = length ? threadsPerRow(shape, target) : 128;
     if (aligns) // The last vectors of all threads may hold few elements of the row: more vectors a thread waste less.
       threads = std::max<int64_t>(threads / 2, 32);
