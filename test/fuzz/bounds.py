@@ -9,8 +9,13 @@ import scalars
 import structure
 from elements import WIDE
 
-APPROXIMATE = WIDE(2.0) ** -14
-"""The relative error that an op of 16-bit floats may have in f32 (docs/numerics.md, "default")."""
+APPROXIMATE = WIDE(2.0) ** -20
+"""The relative error that an op of 16-bit floats may have in f32."""
+
+HALF_FORMS = {"exp", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh"}
+HALF_FORM_ERROR = WIDE(2.0) ** -14
+"""That of functions with a form for results of 16 bits (docs/numerics.md, "default")."""
+LEAST_NORMAL = WIDE(2.0) ** -126
 
 
 class Interval:
@@ -57,7 +62,7 @@ def _divides(low, high):
     return (low <= 0) & (high >= 0)
 
 
-def elementwise(node, operands, result, elements):
+def elementwise(node, operands, result, elements, rounded_later):
     if node.op == "compare":
         return compare(node.word, *operands)
     if node.op == "select":
@@ -72,8 +77,12 @@ def elementwise(node, operands, result, elements):
         straddles = _divides(operands[1].low, operands[1].high)
         low, high = np.where(straddles, -np.inf, low), np.where(straddles, np.inf, high)
     size = np.maximum(np.abs(low), np.abs(high))
-    free = APPROXIMATE if result.is_narrow else 0
+    free = 0
+    if result.is_narrow or rounded_later:
+        free = HALF_FORM_ERROR if node.op in HALF_FORMS else APPROXIMATE
     error = np.where(np.isfinite(size), size * free + units * result.accumulator.unit(size), 0)
+    if node.op == "exp" and free:
+        error = np.where(size < LEAST_NORMAL, size, error)  # Denormal results may be 0.
     return settle(low, high, error, result)
 
 
@@ -143,12 +152,12 @@ def matmul(a, b, result, element):
 
 def propagate(graph, exact_values):
     """Intervals of all values. `exact_values`: what exact numerics give."""
-    found = {}
+    found, later = {}, _rounded_later(graph)
     for number, node in graph.nodes.items():
         operands = [found[tuple(value)] for value in node.operands]
         elements = [graph.type(value).e for value in node.operands]
         results = [t.e for t in node.types]
-        exact = all(o.exact for o in operands) and not _is_free(node, elements, results)
+        exact = all(o.exact for o in operands) and not _is_free(node, elements, results, number in later)
         for i, t in enumerate(node.types):
             if exact:
                 found[number, i] = point(exact_values[number, i])
@@ -167,11 +176,20 @@ def propagate(graph, exact_values):
             elif node.op == "matmul" or node.op in structure.ALONG_AXES:
                 found[number, i] = unknown(t.sizes(graph.bind))
             else:
-                found[number, i] = elementwise(node, operands, t.e, elements)
+                found[number, i] = elementwise(node, operands, t.e, elements, number in later)
     return found
 
 
-def _is_free(node, elements, results):
+def _rounded_later(graph):
+    """The nodes from which a conversion to a narrow float is reached: what rounds to 16 bits in the end may be computed no better."""
+    later = set()
+    for number, node in reversed(graph.nodes.items()):
+        if number in later or (node.op == "convert" and node.types[0].e.is_float and node.types[0].e.is_narrow):
+            later.update(operand[0] for operand in node.operands)
+    return later
+
+
+def _is_free(node, elements, results, rounded_later):
     """Whether default numerics may give other bits than exact ones on the same operands."""
     if node.op in structure.VIEWS or node.op in ("input", "constant", "gather", "iota", "argmax"):
         return False
@@ -180,6 +198,8 @@ def _is_free(node, elements, results):
     if any(e.is_narrow for e in elements + results):
         return node.op not in ("compare", "select", "neg", "max", "min", "relu", "convert") and not (
             node.op == "reduce" and node.word in ("max", "min"))
+    if rounded_later and node.op in HALF_FORMS | {"div"} and results[0].is_float:
+        return True
     if node.op == "reduce":
         return any(e.is_float for e in results) and node.word not in ("max", "min")
     return node.op == "matmul" and results[0].is_float
