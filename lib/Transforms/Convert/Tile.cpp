@@ -15,6 +15,7 @@
 // its loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
 #include "KernelEmitter.h"
 #include "minic/IR/Builder.h"
+#include "minic/Transforms/Analysis/ScheduleSpace.h"
 #include "minic/Transforms/Analysis/StructuralKey.h"
 #include "minic/Transforms/Passes.h"
 
@@ -98,29 +99,25 @@ public:
 
 private:
   Expected<void> emitFusion(Operation &fusion, Builder &builder, Function &plan) {
-    std::vector<Operation *> ops;
-    for (Operation &op : fusion.region())
-      if (!op.info().terminator)
-        ops.push_back(&op);
-    std::string why;
-    auto space = IterationSpace::compute(ops, &why);
-    if (!space)
-      return Diagnostic{.code = ErrorCode::NoSchedule, .message = "this region has no common loops: " + why, .loc = fusion.loc()};
+    auto region = RegionLoops::of(fusion);
+    if (!region)
+      return region.takeErrors();
+    const IterationSpace &space = region->space;
     const Attribute *attribute = fusion.attr("schedule");
     if (!attribute)
       return Diagnostic{.code = ErrorCode::NoSchedule,
                         .message = "the region has no schedule",
                         .loc = fusion.loc(),
                         .fix = "run choose-schedule first, or write one"};
-    auto schedule = Schedule::parse(*attribute->asRecord(), space->rank());
+    auto schedule = Schedule::parse(*attribute->asRecord(), space.rank());
     if (!schedule) {
       Diagnostic error = schedule.errors().front();
       error.loc = fusion.loc();
       return error;
     }
 
-    for (const LoopAxis &loop : space->axes())
-      if (int64_t block = schedule->block[size_t(&loop - space->axes().data())];
+    for (const LoopAxis &loop : space.axes())
+      if (int64_t block = schedule->block[size_t(&loop - space.axes().data())];
           loop.chunk && (block > loop.chunk || schedule->block[size_t(loop.pieces)] != 1))
         return Diagnostic{.code = ErrorCode::NoSchedule,
                           .message = "a block of " + std::to_string(block) + " reaches beyond a piece of " +
@@ -129,7 +126,7 @@ private:
                           .fix = "along a cut axis a block is at most a chunk, along its pieces 1"};
 
     if (schedule->align > 1) {
-      const LoopAxis &last = space->axes().back();
+      const LoopAxis &last = space.axes().back();
       auto length = last.extent.constant();
       if (!last.reduced || last.chunk || !length || *length + schedule->align - 1 > schedule->block.back())
         return Diagnostic{.code = ErrorCode::NoSchedule,
@@ -144,7 +141,7 @@ private:
     std::string key = attribute->str() + structuralKey(fusion.region(), [](const Value *) { return std::string(); });
     Function *&kernel = kernels[key];
     if (!kernel)
-      kernel = makeKernel(fusion, *space, *schedule, plan);
+      kernel = makeKernel(fusion, space, *schedule, plan);
     std::vector<Value *> arguments;
     for (Value *operand : fusion.operands())
       arguments.push_back(buffers(operand));
@@ -156,9 +153,9 @@ private:
     }
 
     std::vector<DimExpr> grid;
-    for (int axis = 0; axis < space->rank(); ++axis)
-      if (!space->axes()[size_t(axis)].reduced)
-        grid.push_back(DimExpr::ceilDiv(space->axes()[size_t(axis)].extent, schedule->block[size_t(axis)]));
+    for (int axis = 0; axis < space.rank(); ++axis)
+      if (!space.axes()[size_t(axis)].reduced)
+        grid.push_back(DimExpr::ceilDiv(space.axes()[size_t(axis)].extent, schedule->block[size_t(axis)]));
     builder.create(OpKind::Launch, arguments, {}, {{"kernel", Attribute::symbol(kernel->name)}, {"grid", Attribute::dims(grid)}});
     return {};
   }
