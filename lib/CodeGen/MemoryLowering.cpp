@@ -65,6 +65,8 @@ public:
   enum class Place { Inside, Outside, Edge };
   Place placeOf(const Group &group) const;
   llvm::Value *isInside(const Group &group, int64_t element) { return isInside(group, element, element); }
+  /// The same along all axes but that of the vectors.
+  llvm::Value *isInsideAcross(const Group &group) { return isInside(group, 0, -1); }
   bool hasEdges() const { return edges; }
   llvm::Value *address(const Group &group);
   llvm::Value *address(const Group &group, int64_t element);
@@ -76,7 +78,7 @@ public:
 
 private:
   std::vector<int64_t> maskKey(const Group &group) const;
-  /// Elements `from` to `to` of the group.
+  /// Elements `from` to `to` of the group; of none, along the other axes.
   llvm::Value *isInside(const Group &group, int64_t from, int64_t to);
 
   KernelLowering &k;
@@ -196,6 +198,8 @@ llvm::Value *Access::isInside(const Group &group, int64_t from, int64_t to) {
   for (const Checked &check : checks) {
     int64_t position = group.index[size_t(check.axis)];
     bool alongVector = edges && check.axis == tileAxis.back();
+    if (alongVector && to < from)
+      continue;
     inside = k.both(inside, k.ir.CreateICmpSGT(check.limit, k.i32(position + (alongVector ? to : 0))));
     if (check.first)
       inside = k.both(inside, k.ir.CreateICmpSLE(check.first, k.i32(position + (alongVector ? from : 0))));
@@ -337,7 +341,7 @@ static void loadOverEdges(KernelLowering &k, Access &access, const Group &group,
   };
   llvm::Value *all = nullptr, *vector = nullptr;
   if (place != Access::Place::Outside) {
-    all = place == Access::Place::Inside ? nullptr : access.isInside(group);
+    all = place == Access::Place::Inside ? access.isInsideAcross(group) : access.isInside(group);
     vector = loadedOr(k, all, llvm::PoisonValue::get(access.type()),
                       [&] { return load(access.type(), access.address(group), access.align()); });
   }
@@ -350,7 +354,7 @@ static void loadOverEdges(KernelLowering &k, Access &access, const Group &group,
     element = k.fromMemory(access.vec() == 1 ? vector : ir.CreateExtractElement(vector, uint64_t(i)), dtype);
     if (!all)
       continue;
-    if (access.vec() == 1) {
+    if (access.vec() == 1 || place == Access::Place::Inside) {
       element = ir.CreateSelect(all, element, fill);
       continue;
     }
@@ -430,9 +434,9 @@ static void storeOverEdges(KernelLowering &k, Access &access, const Group &group
   Access::Place place = access.placeOf(group);
   if (place == Access::Place::Outside)
     return;
-  llvm::Value *all = place == Access::Place::Inside ? nullptr : access.isInside(group);
+  llvm::Value *all = place == Access::Place::Inside ? access.isInsideAcross(group) : access.isInside(group);
   k.guarded(all, [&] { storeGroup(k, access, group, value, false); });
-  for (int64_t i = 0; all && access.vec() > 1 && i < access.vec(); ++i)
+  for (int64_t i = 0; place == Access::Place::Edge && all && access.vec() > 1 && i < access.vec(); ++i)
     k.guarded(k.both(k.ir.CreateNot(all), access.isInside(group, i)), [&] {
       k.ir.CreateAlignedStore(k.toMemory(value[size_t(group.first + i)], access.dtype), access.address(group, i),
                               access.alignOfElement());

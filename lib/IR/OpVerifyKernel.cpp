@@ -231,6 +231,13 @@ void checkVec(Operation &op, const Access &access, const std::vector<int64_t> &d
                        std::to_string(16 / bytes) + " of " + std::string(dtypeName(access.tile.dtype())));
     return;
   }
+  std::vector<int64_t> mask = op.optionalInts("mask");
+  if (op.attr("edges") && (vec == 1 || dims.empty() || std::ranges::count(mask, dims.back()) == 0)) {
+    reporter.error(op, ErrorCode::BadAttribute,
+                   opText(op) +
+                       " has `edges`, which are those of vectors along a masked axis: it needs vec > 1 and that axis in `mask`");
+    return;
+  }
   if (vec == 1)
     return;
   if (Type buffer = op.operand(access.buffer)->type(); buffer.isStrided()) {
