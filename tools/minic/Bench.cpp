@@ -278,34 +278,17 @@ struct Report {
 
 int bench(const Flags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto choice = deviceChoice(flags);
-  if (!choice)
-    return messages.fail(choice.errors());
   if (flags.measure.rounds < 1 || flags.measure.warmupMs < 0 || flags.measure.repeatMs < 0)
     return messages.fail({badFlag("--rounds must be at least 1, --warmup and --repeat at least 0 ms")});
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(*source);
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &*source);
-  auto graph = chooseGraph(*loaded.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &*source);
-  options->graph = (*graph)->name;
-  std::vector<std::string> names;
-  for (const Value *param : (*graph)->params())
-    names.push_back(param->name());
-  auto words = namedValues("--input", flags.inputs, "input", names);
-  if (!words)
-    return messages.fail(words.errors());
-  auto points = sweepPoints(flags.sweep, options->dims);
+  GraphToRun begun;
+  if (auto code = beginWithGraph(flags, messages, begun))
+    return *code;
+  CompileOptions &options = begun.options;
+  const SourceBuffer &source = begun.loaded->source;
+  auto points = sweepPoints(flags.sweep, options.dims);
   if (!points)
     return messages.fail(points.errors());
-  auto opened = openDevice(*choice, messages);
+  auto opened = openDevice(begun.choice, messages);
   if (!opened)
     return messages.fail(opened.errors());
   if (!opened->gpu)
@@ -315,14 +298,14 @@ int bench(const Flags &flags) {
 
   std::vector<Point> measured;
   for (const DimBindings &dims : *points) {
-    options->dims = dims;
-    auto point = benchPoint(flags, *source, *options, *opened, *words, **graph);
+    options.dims = dims;
+    auto point = benchPoint(flags, source, options, *opened, begun.words, *begun.graph);
     if (!point)
-      return messages.fail(point.errors(), &*source);
+      return messages.fail(point.errors(), &source);
     measured.push_back(std::move(*point));
   }
-  noteUnusedSchedules(flags, *options, messages);
-  Report report{(*graph)->name, loaded.module->numerics, *opened->gpu, measured};
+  noteUnusedSchedules(flags, options, messages);
+  Report report{begun.signature.name, begun.loaded->module->numerics, *opened->gpu, measured};
   if (!flags.plot.empty())
     if (auto written = writeOutput(flags.plot, report.plot()); !written)
       return messages.fail(written.errors());

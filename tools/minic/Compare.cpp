@@ -159,53 +159,35 @@ struct Report {
 
 int compare(const Flags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto choice = deviceChoice(flags);
-  if (!choice)
-    return messages.fail(choice.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(*source);
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &*source);
-  auto graph = chooseGraph(*loaded.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &*source);
-
-  Signature signature = signatureOf(**graph);
-  options->graph = signature.name;
-  std::vector<std::string> inputNames;
-  for (const TensorSpec &spec : signature.inputs)
-    inputNames.push_back(spec.name);
-  auto words = namedValues("--input", flags.inputs, "input", inputNames);
-  if (!words)
-    return messages.fail(words.errors());
-  DimBindings dims = options->dims;
-  auto inputs = makeInputs(signature, *words, true, "minic compare " + flags.file, dims);
+  GraphToRun begun;
+  if (auto code = beginWithGraph(flags, messages, begun))
+    return *code;
+  CompileOptions &options = begun.options;
+  const Signature &signature = begun.signature;
+  const SourceBuffer &source = begun.loaded->source;
+  DimBindings dims = options.dims;
+  auto inputs = makeInputs(signature, begun.words, true, "minic compare " + flags.file, dims);
   if (!inputs)
     return messages.fail(inputs.errors());
-  auto opened = openDevice(*choice, messages, /*countTraffic=*/true);
+  auto opened = openDevice(begun.choice, messages, /*countTraffic=*/true);
   if (!opened)
     return messages.fail(opened.errors());
 
   Report report{.graph = signature.name, .device = opened->model(), .onGpu = opened->gpu != nullptr, .dims = dims};
   for (bool eager : {true, false}) {
-    options->eager = eager;
-    auto side = runSide(*source, *options, *opened, *inputs, flags.poison);
+    options.eager = eager;
+    auto side = runSide(source, options, *opened, *inputs, flags.poison);
     if (!side)
-      return messages.fail(side.errors(), &*source);
+      return messages.fail(side.errors(), &source);
     (eager ? report.eager : report.fused) = std::move(*side);
   }
-  noteUnusedSchedules(flags, *options, messages);
-  auto oracle = evaluateGraph(**graph, *inputs, dims);
+  noteUnusedSchedules(flags, options, messages);
+  auto oracle = evaluateGraph(*begun.graph, *inputs, dims);
   if (!oracle)
-    return messages.fail(oracle.errors(), &*source);
-  auto model = modelGraph(*source, *options, signature.name, dims);
+    return messages.fail(oracle.errors(), &source);
+  auto model = modelGraph(source, options, signature.name, dims);
   if (!model)
-    return messages.fail(model.errors(), &*source);
+    return messages.fail(model.errors(), &source);
   report.flops = model->flops;
   report.eager.modelled = model->eager.bytes;
   report.fused.modelled = model->fused.bytes;

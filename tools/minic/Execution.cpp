@@ -99,6 +99,34 @@ static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, co
   return std::nullopt;
 }
 
+std::optional<int> beginWithGraph(const ExecutionFlags &flags, const Messages &messages, GraphToRun &begun) {
+  auto options = compileOptions(flags);
+  if (!options)
+    return messages.fail(options.errors());
+  auto choice = deviceChoice(flags);
+  if (!choice)
+    return messages.fail(choice.errors());
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  begun.loaded = std::make_unique<LoadedModule>(*source);
+  if (auto done = load(*begun.loaded, *options, messages); !done)
+    return messages.fail(done.errors(), &*source);
+  auto graph = chooseGraph(*begun.loaded->module, flags.graph);
+  if (!graph)
+    return messages.fail(graph.errors(), &*source);
+  begun.graph = *graph;
+  begun.signature = signatureOf(**graph);
+  options->graph = begun.signature.name;
+  auto words = namedValues("--input", flags.inputs, "input", begun.signature.inputNames());
+  if (!words)
+    return messages.fail(words.errors());
+  begun.options = std::move(*options);
+  begun.choice = *choice;
+  begun.words = std::move(*words);
+  return std::nullopt;
+}
+
 Expected<Program> loadProgram(const SourceBuffer &source, const ModuleFlags &flags, const Messages &messages) {
   auto options = compileOptions(flags);
   if (!options)

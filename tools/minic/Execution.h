@@ -46,6 +46,18 @@ struct Signature {
 };
 Signature signatureOf(const Function &function);
 
+/// A graph of a module and words for its inputs: what `bench`, `compare` and `tune` begin with.
+struct GraphToRun {
+  CompileOptions options;
+  DeviceChoice choice;
+  std::unique_ptr<LoadedModule> loaded;
+  Function *graph = nullptr;
+  Signature signature;
+  std::map<std::string, std::string> words; ///< Of --input, by name.
+};
+/// Says what is wrong and gives the exit code; nothing where `begun` is filled.
+std::optional<int> beginWithGraph(const ExecutionFlags &flags, const Messages &messages, GraphToRun &begun);
+
 /// What a file has to run: a graph or plan of a module, or one graph's artifacts.
 struct Program {
   Signature signature;

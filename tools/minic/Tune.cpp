@@ -295,44 +295,30 @@ std::optional<Diagnostic> checkFlags(const Flags &flags) {
 
 int tune(Flags flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto choice = deviceChoice(flags);
-  if (!choice)
-    return messages.fail(choice.errors());
   if (auto error = checkFlags(flags))
     return messages.fail({*error});
   flags.search.noise = flags.noise / 100;
   if (!flags.jobs)
     flags.jobs = std::max(1u, std::thread::hardware_concurrency());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(*source);
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &*source);
-  auto graph = chooseGraph(*loaded.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &*source);
-  Signature signature = signatureOf(**graph);
-  options->graph = signature.name;
-  auto words = namedValues("--input", flags.inputs, "input", signature.inputNames());
-  if (!words)
-    return messages.fail(words.errors());
-  auto inputs = makeInputs(signature, *words, true, "minic tune " + flags.file, options->dims);
+  GraphToRun begun;
+  if (auto code = beginWithGraph(flags, messages, begun))
+    return *code;
+  CompileOptions &options = begun.options;
+  const Signature &signature = begun.signature;
+  const SourceBuffer &source = begun.loaded->source;
+  auto inputs = makeInputs(signature, begun.words, true, "minic tune " + flags.file, options.dims);
   if (!inputs)
     return messages.fail(inputs.errors());
-  auto opened = openDevice(*choice, messages);
+  auto opened = openDevice(begun.choice, messages);
   if (!opened)
     return messages.fail(opened.errors());
 
   Tuner tuner(flags, messages, *opened, *inputs);
   if (auto done = tuner.readFound(); !done)
     return messages.fail(done.errors());
-  auto regions = fusedRegions(*source, *options, *opened->device);
+  auto regions = fusedRegions(source, options, *opened->device);
   if (!regions)
-    return messages.fail(regions.errors(), &*source);
+    return messages.fail(regions.errors(), &source);
   auto picked = pickRegions(std::move(*regions), flags.regions);
   if (!picked)
     return messages.fail(picked.errors());

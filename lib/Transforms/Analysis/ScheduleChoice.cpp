@@ -37,7 +37,7 @@ static int64_t vectorElements(std::span<Operation *const> ops, bool exact) {
 /// A row that is at most this long may stand in one block of one CTA; one of known length in a block of a cluster.
 static constexpr int64_t maxBlock = 8192, maxClusterBlock = 1 << 19;
 
-static bool hasClusters(const TargetInfo &target) { return target.name == opInfo(OpKind::ClusterStore).needs; }
+bool hasClusters(const TargetInfo &target) { return target.name == opInfo(OpKind::ClusterStore).needs; }
 
 /// The size, or how large it can be at most if it fits one block.
 static std::optional<int64_t> boundOf(const DimExpr &extent, std::span<const DimFact> facts) {
@@ -173,18 +173,23 @@ private:
       s.lanes[outer] = 32 / s.lanes[last];
   }
 
+  /// Calls `visit` with each operand that is read from memory along loops, and those.
+  template <typename Visit> void forEachRead(Visit &&visit) const {
+    for (Operation *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i)
+        if (!space.has(op->operand(i)) && !readsFromMemory(*op, i))
+          visit(op->operand(i), space.axesOfUse(op, i));
+  }
+
   /// The loop along which memory is read that lies across the last one; none where all reads are along that.
   std::optional<size_t> axisAcross() const {
-    for (Operation *op : ops)
-      for (unsigned i = 0; i < op->numOperands(); ++i) {
-        if (space.has(op->operand(i)) || readsFromMemory(*op, i))
-          continue;
-        const std::vector<int> &axes = space.axesOfUse(op, i);
-        if (std::ranges::find(axes, int(last)) != axes.end() && size_t(axes.back()) != last &&
-            !loops[size_t(axes.back())].extent.isConstant(1))
-          return size_t(axes.back());
-      }
-    return std::nullopt;
+    std::optional<size_t> across;
+    forEachRead([&](const Value *, const std::vector<int> &axes) {
+      bool runsAlongLast = std::ranges::find(axes, int(last)) != axes.end();
+      if (!across && runsAlongLast && size_t(axes.back()) != last && !loops[size_t(axes.back())].extent.isConstant(1))
+        across = size_t(axes.back());
+    });
+    return across;
   }
 
   /// About 1024 elements a program, inner axes first; 4 warps. Where memory is read across the last axis, a square.
@@ -222,11 +227,10 @@ private:
   std::vector<int64_t> loadedBytes() const {
     std::set<const Value *> seen;
     std::vector<int64_t> result;
-    for (Operation *op : ops)
-      for (unsigned i = 0; i < op->numOperands(); ++i)
-        if (const Value *operand = op->operand(i); !space.has(operand) && !readsFromMemory(*op, i) &&
-                                                   space.isReduced(space.axesOfUse(op, i)) && seen.insert(operand).second)
-          result.push_back(dtypeBytes(operand->type().dtype()));
+    forEachRead([&](const Value *operand, const std::vector<int> &axes) {
+      if (space.isReduced(axes) && seen.insert(operand).second)
+        result.push_back(dtypeBytes(operand->type().dtype()));
+    });
     return result;
   }
 
@@ -242,11 +246,9 @@ private:
                 std::ranges::max(loaded) <= 2;
     for (size_t axis = 1; axis < loops.size(); ++axis)
       fits &= loops[axis].extent.isConstant();
-    for (Operation *op : ops)
-      for (unsigned i = 0; i < op->numOperands(); ++i)
-        if (!space.has(op->operand(i)) && !readsFromMemory(*op, i))
-          if (const std::vector<int> &axes = space.axesOfUse(op, i); space.isReduced(axes))
-            fits &= std::ranges::is_sorted(axes) && axes.size() == loops.size();
+    forEachRead([&](const Value *, const std::vector<int> &axes) {
+      fits &= !space.isReduced(axes) || (std::ranges::is_sorted(axes) && axes.size() == loops.size());
+    });
     return fits;
   }
 

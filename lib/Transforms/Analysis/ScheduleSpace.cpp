@@ -79,7 +79,7 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   int64_t threads = schedule.numThreads() / schedule.cluster;
   if (threads > target.maxThreadsPerCta)
     return tooMany(threads, "threads in a CTA", target.maxThreadsPerCta);
-  if (schedule.cluster > 1 && target.name != opInfo(OpKind::ClusterStore).needs)
+  if (schedule.cluster > 1 && !hasClusters(target))
     return "a cluster, which " + std::string(target.name) + " does not have";
   if (schedule.cluster > 1 && !reducesInOneBlock(schedule, space))
     return "a cluster, and no reduction along the last axis alone in one block";

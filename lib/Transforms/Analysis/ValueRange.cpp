@@ -41,7 +41,7 @@ bool isBelowItsMaximum(const Operation &sub, const std::vector<int64_t> *axes) {
   for (int64_t axis = 0; axis < sub.operand(0)->type().rank(); ++axis)
     if (std::find(reduced.begin(), reduced.end(), axis) == reduced.end())
       kept.push_back(axis);
-  return broadcast->intsAttr("dims") == kept && (!axes || *axes == reduced);
+  return broadcast->attr("dims") && broadcast->intsAttr("dims") == kept && (!axes || *axes == reduced);
 }
 
 } // namespace
@@ -94,6 +94,8 @@ ValueRange ValueRanges::compute(const Operation &op) {
   case OpKind::Relu:
     return {std::max(in(0).least, 0.0), std::max(in(0).greatest, 0.0)};
   case OpKind::Exp:
+  case OpKind::ExpHalf:
+  case OpKind::ExpNonpositive:
     return {std::exp(in(0).least) / 2, std::exp(in(0).greatest)};
   case OpKind::Sigmoid:
     return {0, 1};

@@ -11,6 +11,7 @@
 // (M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
 // 2018.)
 #include "minic/IR/Builder.h"
+#include "minic/Transforms/Analysis/Uses.h"
 #include "minic/Transforms/Passes.h"
 
 #include <limits>
@@ -28,8 +29,6 @@ struct Reduction {
   Value *part() const { return steps.back()->result(); }
   Value *whole() const { return rest.back()->result(); }
 };
-
-Operation *onlyUser(const Value *value) { return value->uses().size() == 1 ? value->uses()[0].user : nullptr; }
 
 bool isStep(const Operation *op, std::string_view combiner) {
   return op && op->is(OpKind::Reduce) && op->numOperands() == 1 && op->numRegions() == 0 && op->wordAttr("combiner") == combiner &&

@@ -9,14 +9,13 @@
 //   }
 #include "minic/IR/Builder.h"
 #include "minic/IR/Combiner.h"
+#include "minic/Transforms/Analysis/Uses.h"
 #include "minic/Transforms/Passes.h"
 
 #include <cassert>
 
 namespace minic {
 namespace {
-
-Operation *onlyUser(const Value *value) { return value->uses().size() == 1 ? value->uses()[0].user : nullptr; }
 
 /// One running value of a loop and how a trip adds to it.
 struct RunningReduction {

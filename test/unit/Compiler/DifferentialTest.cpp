@@ -175,6 +175,17 @@ TEST(Differential, AllLevelsAgreeWithTheOracle) {
           }
 }
 
+TEST(Differential, MaskingChangesNoBits) {
+  for (const Case &c : cases)
+    for (int64_t n : {33, 781}) {
+      SCOPED_TRACE(std::string(c.name) + ", N = " + std::to_string(n));
+      RunResult tile = run(c.text, Stage::Tile, {}, dimsOf(n)), masked = run(c.text, Stage::Masked, {}, dimsOf(n));
+      ASSERT_TRUE(tile.results && masked.results);
+      for (size_t i = 0; i < tile.results->size(); ++i)
+        EXPECT_TRUE(sameBits((*tile.results)[i], (*masked.results)[i]));
+    }
+}
+
 TEST(Differential, LevelsGiveTheSameBits) {
   for (const Case &c : cases)
     for (int64_t n : {33, 781}) {

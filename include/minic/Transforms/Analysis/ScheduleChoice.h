@@ -12,6 +12,9 @@ namespace minic {
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
+/// True if CTAs can share their memory in clusters.
+bool hasClusters(const TargetInfo &target);
+
 /// True if a reduction of such a tensor, and what else is computed of it, can hold what it reduces in one block. Sizes must be
 /// known.
 bool fitsOnChip(Type operand, std::span<const int64_t> axes, const TargetInfo &target);

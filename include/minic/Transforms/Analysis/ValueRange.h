@@ -12,7 +12,7 @@ struct ValueRange {
   double least, greatest;
 };
 
-/// Ranges of the values of a graph or a region.
+/// Ranges of the values of a graph, a region or, as tiles, a kernel.
 class ValueRanges {
 public:
   explicit ValueRanges(std::span<const DimFact> facts) : facts(facts) {}
