@@ -71,18 +71,30 @@ private:
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {
-    int64_t elements = 1, threads = 1;
+    int64_t elements = 1, held = 1;
     bool inner = false;
     for (int axis : axes) {
-      size_t a = size_t(axis);
-      elements *= schedule.block[a];
-      threads *= std::min(schedule.block[a], schedule.lanes[a] * schedule.warps[a]);
-      inner |= space.axes()[a].reduced;
+      elements *= schedule.block[size_t(axis)];
+      held *= heldAlong(size_t(axis));
+      inner |= space.axes()[size_t(axis)].reduced;
     }
     // Operands of dots are spread over all threads while they are loaded.
     if (inner && schedule.family == Schedule::Family::Matmul)
-      threads = schedule.numThreads();
-    return std::max<int64_t>(1, elements / threads) * std::max<int64_t>(1, dtypeBytes(type.dtype()) / 4);
+      held = std::max<int64_t>(1, elements / schedule.numThreads());
+    return held * std::max<int64_t>(1, dtypeBytes(type.dtype()) / 4);
+  }
+
+  /// Elements of a block that one thread holds along an axis. What no row reaches takes no register: 781 elements of a block of
+  /// 1024.
+  int64_t heldAlong(size_t axis) const {
+    int64_t block = schedule.block[axis], threads = std::min(block, schedule.lanes[axis] * schedule.warps[axis]);
+    auto extent = space.axes()[axis].extent.constant();
+    if (!extent || *extent >= block)
+      return block / threads;
+    int64_t vec = schedule.vec[axis];
+    int64_t reached = *extent + (axis + 1 == schedule.block.size() ? std::max<int64_t>(schedule.align, 1) - 1 : 0);
+    int64_t vectors = (reached + vec - 1) / vec;
+    return std::min(block / threads, (vectors + threads - 1) / threads * vec);
   }
 
   /// What the warps along a reduced axis hand over to each other: one part per warp.

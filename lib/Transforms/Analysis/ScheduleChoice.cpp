@@ -91,18 +91,20 @@ static int64_t rowsPerCta(const RowShape &row, int64_t threads) {
   return row.block * row.bytes < 2048 ? std::max<int64_t>(1, 128 / threads) : 1;
 }
 
-/// Of a column that is read again a thread holds this much: the fewer warps share it, the less they have to tell each other.
-constexpr int64_t elementsOfColumn = 128;
+/// What a thread holds of a column that is read again. CTAs are small, so that several on a multiprocessor load, meet and store at
+/// different times, and a cluster of them holds a column.
+constexpr int64_t elementsOfColumn = 64, threadsOfColumnCta = 128, maxThreadsOfColumnCta = 512;
 
-/// How many columns side by side are held on chip: as wide as a line of the cache in one CTA, half of it in two, else a sector. 0
-/// if a column is too long.
+/// How many columns side by side are held on chip: 32 or 16 in a cluster of 8 at most (with vectors of 2 a warp reads two or four
+/// whole pieces of 128 or 64 bytes), else a sector in any cluster. 0 if a column is too long.
 static int64_t columnsOnChip(int64_t length, int64_t bytes, const TargetInfo &target) {
-  constexpr int64_t perCta = threadsOfClusterCta * elementsOfColumn;
-  for (auto [line, ctas] : {std::pair(128, int64_t(1)), std::pair(64, int64_t(2)), std::pair(32, int64_t(maxClusterCtas))})
-    if (int64_t columns = line / bytes;
-        (ctas == 1 || hasClusters(target)) && blockFor(length, maxClusterBlock) * columns <= ctas * perCta)
+  constexpr int64_t smallCta = elementsOfColumn * threadsOfColumnCta, largeCta = elementsOfColumn * maxThreadsOfColumnCta;
+  int64_t block = blockFor(length, maxClusterBlock), sector = 32 / bytes;
+  int64_t ctas = hasClusters(target) ? int64_t(maxClusterCtas) : 1;
+  for (int64_t columns : {32, 16})
+    if (block * columns <= std::max(ctas / 2 * smallCta, largeCta))
       return columns;
-  return 0;
+  return block * sector <= ctas * largeCta ? sector : 0;
 }
 
 bool fitsOnChip(Type operand, std::span<const int64_t> axes, const TargetInfo &target) {
@@ -317,14 +319,15 @@ private:
     if (!exact && length && reduced.size() == 1 && !loops[column].chunk && readsAgain(space, ops) && !loadedBytes().empty())
       onChip = columnsOnChip(*length, std::ranges::max(loadedBytes()), target);
     s.block[last] = blockFor(loops[last].extent, onChip ? onChip : 32 * 16 / bytes);
-    vec = std::min(vec, s.block[last]);
+    vec = std::min(vec, onChip ? std::min<int64_t>(s.block[last], 2) : s.block[last]);
     placeLanes(column);
     int64_t threads = 256;
     if (onChip) {
       s.block[column] = std::max(blockFor(*length, maxClusterBlock), s.lanes[column]);
-      int64_t elements = s.block[column] * s.block[last];
-      threads = std::clamp<int64_t>(elements / elementsOfColumn, 128, threadsOfClusterCta * maxClusterCtas);
-      s.cluster = std::max<int64_t>(threads / threadsOfClusterCta, 1);
+      threads = std::max(s.block[column] * s.block[last] / elementsOfColumn, threadsOfColumnCta);
+      // Rows of odd length: pieces of neighbouring blocks share sectors, and more CTAs at a time only lose them from L1 earlier.
+      int64_t perCta = vec > 1 ? threadsOfColumnCta : maxThreadsOfColumnCta;
+      s.cluster = hasClusters(target) ? std::clamp<int64_t>(threads / perCta, 1, maxClusterCtas) : 1;
     } else {
       s.block[column] = std::max(length ? blockFor(*length, maxBlock / s.block[last]) : 64, s.lanes[column]);
       if (int64_t chunk = loops[column].chunk)

@@ -94,12 +94,13 @@ TEST(Fuse, RandomGraphs) {
 }
 
 /// What each region of a graph takes, after `fuse` for a target.
-std::vector<KernelResources> regionsOf(const std::string &text, const TargetInfo &target) {
+std::vector<KernelResources> regionsOf(const std::string &text, const TargetInfo &target,
+                                       std::initializer_list<const char *> passes = {"canonicalize", "cse", "dce", "fuse"}) {
   std::vector<KernelResources> resources;
   Loaded loaded = load(text);
   PassContext context{*loaded.module, target};
   std::vector<PassStep> steps;
-  for (const char *name : {"canonicalize", "cse", "dce", "fuse"})
+  for (const char *name : passes)
     steps.push_back({findPass(name), Level::Graph});
   auto done = runPasses(*loaded.module, steps, context, {});
   EXPECT_TRUE(done) << errorText(done.errors());
@@ -151,6 +152,21 @@ TEST(Fuse, KernelsFitTheirTarget) {
       EXPECT_TRUE(kernel.fit(target())) << text;
     EXPECT_FALSE(lowerText(text, Stage::Ptx).empty());
   }
+}
+
+TEST(Fuse, RowsOfAnyLengthStayInOneKernel) {
+  // While a region grows, the ops so far may choose another schedule than all of them: none of those may take more registers than
+  // there are. With blocks that start at aligned places 4095 elements are 2 warps of 8192, of which a thread holds 68.
+  for (const char *dtype : {"bf16", "f32"})
+    for (int columns : {511, 781, 1023, 1025, 2047, 4093, 4094, 4095, 5000, 8189, 8191, 8192}) {
+      std::string row = "tensor<64x" + std::to_string(columns) + "x" + dtype + ">";
+      std::string scale = "tensor<" + std::to_string(columns) + "x" + dtype + ">";
+      std::string text = "graph @g(%x: " + row + ", %r: " + row + ", %g: " + scale + ", %b: " + scale + ") -> (y: " + row +
+                         ") {\n  %s = add %x, %r : " + row + "\n  %y = layernorm %s, %g, %b, axes = [1], eps = 1e-5 : " + row +
+                         "\n  return %y\n}\n";
+      auto kernels = regionsOf(text, target(), {"expand-composites", "canonicalize", "cse", "dce", "fuse"});
+      EXPECT_EQ(kernels.size(), 1u) << text;
+    }
 }
 
 TEST(Fuse, ParametersAreCounted) {
