@@ -1,13 +1,11 @@
 #include "Backend.h"
+#include "AvoidPtxasBugs.h"
 
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/InlineAsm.h>
-#include <llvm/IR/InstIterator.h>
-#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -71,29 +69,6 @@ Expected<void> Backend::verify(const llvm::Module &module) const {
   return Diagnostic{.code = ErrorCode::BackendFailed, .message = "LLVM does not accept the code of the kernels: " + text};
 }
 
-/// ptxas takes the result of `abs` for 0 or more, and drops comparisons with it; but |-2^31| is -2^31 in 32 bits. So: the larger
-/// one of x and -x, as text, since LLVM makes an `abs` of every other form.
-static void replaceIntegerAbs(llvm::Module &module) {
-  std::vector<llvm::IntrinsicInst *> found;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function))
-      if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction); call && call->getIntrinsicID() == llvm::Intrinsic::abs)
-        found.push_back(call);
-  for (llvm::IntrinsicInst *call : found) {
-    llvm::Type *type = call->getType();
-    unsigned bits = type->getIntegerBitWidth();
-    if (bits != 16 && bits != 32 && bits != 64)
-      continue; // Of a narrower one, the wider one that it is computed in has room for the result.
-    std::string suffix = ".s" + std::to_string(bits), constraint = bits == 16 ? "h" : bits == 32 ? "r" : "l";
-    std::string text = "{ .reg " + suffix + " n; neg" + suffix + " n, $1; max" + suffix + " $0, $1, n; }";
-    auto *form = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), text, "=" + constraint + "," + constraint,
-                                      /*hasSideEffects=*/false);
-    llvm::IRBuilder<> builder(call);
-    call->replaceAllUsesWith(builder.CreateCall(form, {call->getArgOperand(0)}));
-    call->eraseFromParent();
-  }
-}
-
 Expected<void> Backend::optimize(llvm::Module &module) const {
   // Straight-line clean-up: kernels have no calls and no stack, and how far loops and vectors go is the schedule's choice. On the
   // kernels of the tests this gives what LLVM's -O2 gives in half its time.
@@ -116,7 +91,7 @@ Expected<void> Backend::optimize(llvm::Module &module) const {
     return Diagnostic{.code = ErrorCode::BackendFailed,
                       .message = "LLVM does not have the passes: " + llvm::toString(std::move(error))};
   pipeline.run(module, modules);
-  replaceIntegerAbs(module);
+  avoidPtxasBugs(module);
   return {};
 }
 

@@ -275,6 +275,31 @@ def main():
 
         c.case("special values", special_values)
 
+        # Integers as they wrap, in the maxima and minima of three that ptxas merges.
+        def integers():
+            low = np.iinfo(np.int32).min
+            x, y, z = (rng.integers(low, -low, 4097, dtype=np.int32) for _ in range(3))
+            x[:3] = low, -1, 5
+            text = """minic 1
+graph @integers(%x: tensor<Nxi32>, %y: tensor<Nxi32>, %z: tensor<Nxi32>) -> (a: tensor<Nxi32>, b: tensor<Nxi32>, c: tensor<Nxi32>, m: tensor<i32>) {
+  %a = abs %x : tensor<Nxi32>
+  %n = neg %y : tensor<Nxi32>
+  %b0 = max %x, %n : tensor<Nxi32>
+  %b = max %b0, %z : tensor<Nxi32>
+  %c0 = min %x, %n : tensor<Nxi32>
+  %c = min %c0, %z : tensor<Nxi32>
+  %m = reduce max %a, axes = [0] : tensor<i32>
+  return %a, %b, %c, %m
+}
+"""
+            a, b, cc, m = c.run(graph_file(c, "integers", text), {"x": x, "y": y, "z": z}, ["a", "b", "c", "m"], *gpu)
+            with np.errstate(over="ignore"):
+                want = np.abs(x), np.maximum(np.maximum(x, -y), z), np.minimum(np.minimum(x, -y), z), np.abs(x).max()
+            ok = all(np.array_equal(got, right) for got, right in zip((a, b, cc, m), want))
+            c.record("integers", ok, m=int(m), expected=int(want[3]))
+
+        c.case("integers", integers)
+
         # Kernels by hand, through tensor maps and dynamic shared memory; 20 runs give the same bits.
         def by_hand(name, inputs, want, tolerance):
             runs = [c.run(examples / "kernels" / f"{name}.ir", inputs, ["y"], *gpu)[0] for _ in range(20)]

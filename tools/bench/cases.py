@@ -143,7 +143,7 @@ CASES = {
     "softmax": tuple(_softmax()),
     "softmax0": tuple(_softmax0()),
     "linear": tuple(_linear()),
-    "layernorm": (*_rows("layernorm"), *_each("layernorm", ((65536, 781), (65536, 1023)), BOTH)),
+    "layernorm": (*_rows("layernorm"), *_each("layernorm", ((65536, 781), (65536, 1023), (16384, 4095)), BOTH)),
     "residual_layernorm": tuple(_rows("residual_layernorm")),
     "rmsnorm": tuple(_rows("rmsnorm")),
     "bias_gelu": tuple(_rows("bias_gelu")),
