@@ -50,6 +50,10 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("dce", Level::Masked);
   }
   if (stage >= Stage::Machine) {
+    add("specialize-warps", Level::Masked);
+    add("pipeline", Level::Machine);
+    add("stage-stores", Level::Machine);
+    add("persist", Level::Machine); // After stage-stores, which ends what a role does: it wraps all of that.
     add("layout", Level::Masked);
     add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
     add("sink-reductions", Level::Machine);

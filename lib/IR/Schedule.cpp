@@ -24,6 +24,14 @@ RecordAttr Schedule::toAttr() const {
     return rows;
   }
   size_t m = block.size() - 3, n = m + 1, k = m + 2;
+  if (unit == Unit::Wgmma)
+    return {"matmul",
+            {{"bm", block[m]},
+             {"bn", block[n]},
+             {"bk", block[k]},
+             {"unit", Attribute::word("wgmma")},
+             {"stages", Attribute(stages)},
+             {"raster", Attribute(raster)}}};
   return {"matmul",
           {{"bm", block[m]},
            {"bn", block[n]},
@@ -43,6 +51,12 @@ class FieldReader {
 public:
   explicit FieldReader(const RecordAttr &attr) : attr(attr) {}
 
+  void word(std::string_view name, std::string_view expected) {
+    ++seen;
+    const Attribute *field = attr.find(name);
+    if (!field || field->str() != expected)
+      fail(name, "expected `" + std::string(expected) + "`");
+  }
   int64_t number(std::string_view name) {
     ++seen;
     const Attribute *field = attr.find(name);
@@ -82,7 +96,8 @@ private:
     return value;
   }
   bool known(std::string_view name) const {
-    for (std::string_view field : {"block", "warps", "lanes", "vec", "align", "cluster", "resident", "bm", "bn", "bk"})
+    for (std::string_view field :
+         {"block", "warps", "lanes", "vec", "align", "cluster", "resident", "bm", "bn", "bk", "unit", "stages", "raster"})
       if (field == name)
         return true;
     return false;
@@ -91,6 +106,23 @@ private:
   size_t seen = 0;
   std::optional<Diagnostic> error;
 };
+
+/// The tensor cores of sm_90a: a warpgroup has 64 rows and at most 256 columns; 64 elements of k are a swizzled row.
+void readWgmma(Schedule &s, FieldReader &fields) {
+  size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
+  fields.word("unit", "wgmma");
+  s.unit = Schedule::Unit::Wgmma;
+  s.stages = fields.number("stages");
+  s.raster = fields.number("raster");
+  if (s.block[m] != 64 && s.block[m] != 128)
+    fields.fail("bm", "wgmma has 64 rows in a warpgroup, and there are one or two of those");
+  if (s.block[n] < 64 || s.block[n] > 256)
+    fields.fail("bn", "wgmma has blocks of 64, 128 or 256 columns here");
+  if (s.block[k] != 64)
+    fields.fail("bk", "wgmma has blocks of 64 here");
+  s.warps[m] = s.block[m] / 16;
+  s.lanes[n] = 32;
+}
 
 } // namespace
 
@@ -123,12 +155,16 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     s.block[m] = fields.number("bm");
     s.block[n] = fields.number("bn");
     s.block[k] = fields.number("bk");
-    std::vector<int64_t> warps = fields.list("warps", 2), lanes = fields.list("lanes", 2);
-    int64_t vec = fields.number("vec");
-    for (size_t i = 0; i < 2; ++i) {
-      s.warps[m + i] = warps[i];
-      s.lanes[m + i] = lanes[i];
-      s.vec[m + i] = vec;
+    if (attr.find("unit")) {
+      readWgmma(s, fields);
+    } else {
+      std::vector<int64_t> warps = fields.list("warps", 2), lanes = fields.list("lanes", 2);
+      int64_t vec = fields.number("vec");
+      for (size_t i = 0; i < 2; ++i) {
+        s.warps[m + i] = warps[i];
+        s.lanes[m + i] = lanes[i];
+        s.vec[m + i] = vec;
+      }
     }
   } else {
     return Diagnostic{

@@ -11,6 +11,7 @@ namespace minic {
 ///   #rows<block = [1, 1024], warps = [1, 2], lanes = [1, 32], vec = 4, align = 4>
 ///   #rows<block = [1, 262144], warps = [1, 128], lanes = [1, 32], vec = 4, cluster = 16, resident = 2>
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
+///   #matmul<bm = 128, bn = 256, bk = 64, unit = wgmma, stages = 4, raster = 8>    (a warpgroup for each 64 rows)
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
@@ -18,6 +19,10 @@ struct Schedule {
   std::vector<int64_t> block, warps, lanes, vec;
   int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
   int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
+  enum class Unit { Fma, Wgmma } unit = Unit::Fma; ///< What multiplies, of #matmul. For Wgmma the hardware gives the layout.
+  int64_t stages = 1;                              ///< Blocks of the operands that are on chip at a time.
+  int64_t raster =
+      1; ///< Rows of tiles that programs go through together, column by column: neighbours in time share operands in L2.
   int64_t resident = 1; ///< CTAs that a multiprocessor shall hold at once: their threads get no more registers than that allows.
 
   int64_t numWarps() const;

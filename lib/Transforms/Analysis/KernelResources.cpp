@@ -44,9 +44,9 @@ private:
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *operand = op.operand(i);
       // Memory is loaded just before it is first read.
-      if (!space.has(operand) &&
-          ranges.try_emplace(operand, Range{position - 1, position, registersOf(operand->type(), space.axesOfUse(&op, i))})
-              .second) {
+      bool isShared = op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Wgmma; // From there wgmma reads.
+      int64_t registers = isShared || space.has(operand) ? 0 : registersOf(operand->type(), space.axesOfUse(&op, i));
+      if (!space.has(operand) && ranges.try_emplace(operand, Range{position - 1, position, registers}).second) {
         ++buffers;
         collectNames(operand->type());
       }
@@ -58,19 +58,30 @@ private:
         roots[result] = rootOf(op.operand(0));
       } else if (!op.is(OpKind::Constant)) {
         // Accumulators of all dots live through one sweep.
-        int64_t from = op.info().axes == AxisRule::Contract ? 0 : position;
-        ranges[result] = {from, position, registersOf(result->type(), space.axesOf(result))};
+        bool isDot = op.info().axes == AxisRule::Contract;
+        int64_t registers = isDot && schedule.unit == Schedule::Unit::Wgmma ? accumulatorRegisters()
+                                                                            : registersOf(result->type(), space.axesOf(result));
+        ranges[result] = {isDot ? 0 : position, position, registers};
       }
     }
     if (op.info().axes == AxisRule::Reduce)
       for (unsigned i = 0; i < op.numOperands(); ++i)
         resources.sharedBytes += exchangedBytes(op, i);
-    if (op.info().axes == AxisRule::Contract)
+    if (op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Fma)
       for (unsigned i : {0u, 1u})
         resources.sharedBytes += stagedBytes(op, i);
   }
 
+  /// What follows a product on tensor cores is computed in parts of 64 columns, which a warpgroup holds.
+  static constexpr int64_t partRegisters = 64 * 64 / 128;
+  int64_t accumulatorRegisters() const {
+    size_t n = schedule.block.size() - 2;
+    return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads();
+  }
+
   int64_t registersOf(Type type, const std::vector<int> &axes) const {
+    if (schedule.unit == Schedule::Unit::Wgmma)
+      return partRegisters;
     int64_t elements = 1, held = 1;
     bool inner = false;
     for (int axis : axes) {

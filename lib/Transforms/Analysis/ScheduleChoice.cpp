@@ -1,4 +1,5 @@
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
+#include "MatmulChoice.h"
 
 #include <algorithm>
 #include <bit>
@@ -371,47 +372,6 @@ static Schedule scanSchedule(const IterationSpace &space) {
   return s;
 }
 
-static Schedule matmulSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
-  const auto &loops = space.axes();
-  size_t m = loops.size() - 3, n = m + 1, k = m + 2;
-  Schedule s;
-  s.family = Schedule::Family::Matmul;
-  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
-    list->assign(loops.size(), 1);
-  struct Tile {
-    int64_t bm, bn, bk, warpsM, warpsN;
-  };
-  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each.
-  static constexpr Tile tiles[] = {{128, 128, 8, 4, 2}, {64, 64, 16, 2, 2}, {32, 32, 16, 1, 1}};
-  const Tile *choice = nullptr;
-  for (const Tile &tile : tiles) {
-    if (accumulator == DType::F64 && tile.bm == 128)
-      continue;
-    auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
-    int64_t batches = 1;
-    for (size_t axis = 0; axis < m; ++axis)
-      batches *= loops[axis].extent.constant().value_or(1);
-    choice = &tile;
-    if (!rows || !columns) {
-      if (tile.bm == 64)
-        break;
-      continue;
-    }
-    int64_t programs = batches * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
-    if (programs >= target.multiprocessors)
-      break;
-  }
-  s.block[m] = choice->bm;
-  s.block[n] = choice->bn;
-  s.block[k] = choice->bk;
-  s.warps[m] = choice->warpsM;
-  s.warps[n] = choice->warpsN;
-  s.lanes[m] = 4;
-  s.lanes[n] = 8;
-  s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
-  return s;
-}
-
 /// True if each reduction of the region runs in the order that it has in a kernel of its own: what exact numerics promise.
 static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
                        const TargetInfo &target) {
@@ -446,26 +406,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
       return std::nullopt;
     return schedule;
   }
-  // Kernels of the matmul family reduce with `dot` only.
-  for (Operation *op : ops)
-    if (op->info().axes == AxisRule::Reduce)
-      return std::nullopt;
-  // What feeds no product must not run along k: its sweep is over.
-  std::set<const Operation *> feeding;
-  for (size_t i = ops.size(); i-- > 0;)
-    if (ops[i]->info().axes == AxisRule::Contract || feeding.count(ops[i]))
-      for (const Value *operand : ops[i]->operands())
-        feeding.insert(operand->definition());
-  for (Operation *op : ops)
-    for (unsigned i = 0; i < op->numOperands() && op->info().axes != AxisRule::Contract && !feeding.count(op); ++i)
-      if (space.isReduced(space.axesOfUse(op, i)))
-        return std::nullopt;
-  // The loops must be batch axes, then row, column and contracted axis.
-  size_t rank = space.axes().size();
-  if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
-    return std::nullopt;
-  DType type = contraction->operand(0)->type().dtype();
-  return matmulSchedule(space, computeDType(type), target);
+  return matmulSchedule(space, ops, target, exact);
 }
 
 } // namespace minic

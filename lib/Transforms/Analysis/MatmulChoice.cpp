@@ -1,0 +1,194 @@
+#include "MatmulChoice.h"
+
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+namespace minic {
+
+//===- Tensor cores -===//
+
+namespace {
+
+/// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA can reach them.
+struct TensorCoreProduct {
+  DimExpr rows, columns;
+  int64_t length;
+};
+
+/// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
+/// in a region and has no memory, makes it.
+std::optional<std::vector<int>> axesInMemory(const IterationSpace &space, const Operation &product, unsigned i) {
+  std::vector<int> axes = space.axesOfUse(&product, i);
+  const Value *value = product.operand(i);
+  while (value->definition() && value->definition()->is(OpKind::Transpose)) {
+    std::vector<int64_t> perm = value->definition()->intsAttr("perm");
+    std::vector<int> inner(axes.size());
+    for (size_t a = 0; a < axes.size(); ++a)
+      inner[size_t(perm[a])] = axes[a];
+    axes = inner;
+    value = value->definition()->operand(0);
+  }
+  const Operation *maker = value->definition();
+  if (maker && (space.has(value) || isFreeInRegion(*maker)))
+    return std::nullopt;
+  return axes;
+}
+
+std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
+                                                   const TargetInfo &target) {
+  const auto &loops = space.axes();
+  DType dtype = product.operand(0)->type().dtype();
+  bool isSixteen = dtype == DType::F16 || dtype == DType::BF16;
+  if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() != 3)
+    return std::nullopt;
+  auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
+  auto length = loops[2].extent.constant();
+  constexpr int64_t pitch = 8, slab = 64; // Elements: rows start at multiples of 16 bytes; a box of several slabs needs whole ones.
+  bool isRowMajor = rhs == std::vector<int>{2, 1}, isColumnMajor = rhs == std::vector<int>{1, 2};
+  if (lhs != std::vector<int>{0, 2} || !(isRowMajor ? loops[1].extent.isMultipleOf(slab) : isColumnMajor) || !length ||
+      *length < 1 || *length % pitch || !loops[1].extent.isMultipleOf(pitch))
+    return std::nullopt;
+  return TensorCoreProduct{loops[0].extent, loops[1].extent, *length};
+}
+
+/// Blocks of the operands, and two parts of 64x64 of the result for each warpgroup.
+int64_t stagesThatFit(int64_t bm, int64_t bn, int64_t bk, const TargetInfo &target) {
+  constexpr int64_t bytes = 2, reserved = 2048; // Mbarriers, alignment.
+  int64_t results = bm / 64 * 2 * 64 * 64 * bytes;
+  int64_t stages = (target.maxSharedBytesPerCta - results - reserved) / ((bm + bn) * bk * bytes);
+  return int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(stages, 1, 8))));
+}
+
+/// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
+Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+  struct Tile {
+    int64_t bm, bn;
+  };
+  static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
+  constexpr int64_t bk = 64, unknown = 4096;
+  int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns.constant().value_or(unknown);
+  const Tile *best = nullptr;
+  double least = 0;
+  for (const Tile &tile : tiles) {
+    if (tile.bn > 64 && columns <= tile.bn / 2)
+      continue;
+    int64_t programs = ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
+    double waves = std::ceil(double(programs) / target.multiprocessors);
+    // m64nNk16 takes N / 2 cycles; L2 gives about 46 bytes a cycle and multiprocessor.
+    double math = double(tile.bm * tile.bn) / 32, traffic = double((tile.bm + tile.bn) * bk * 2) / 46;
+    double filling = 1500; // Until the first block is there.
+    double cycles = waves * std::ceil(double(product.length) / bk) * std::max(math, traffic) + filling;
+    if (!best || cycles < least) {
+      best = &tile;
+      least = cycles;
+    }
+  }
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  s.unit = Schedule::Unit::Wgmma;
+  s.block = {best->bm, best->bn, bk};
+  s.warps = {best->bm / 16, 1, 1};
+  s.lanes = {1, 32, 1};
+  s.vec = {1, 1, 1};
+  s.stages = stagesThatFit(best->bm, best->bn, bk, target);
+  s.raster = 8;
+  return s;
+}
+
+} // namespace
+
+//===- Fused multiply-adds -===//
+
+static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
+  const auto &loops = space.axes();
+  size_t m = loops.size() - 3, n = m + 1, k = m + 2;
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(loops.size(), 1);
+  struct Tile {
+    int64_t bm, bn, bk, warpsM, warpsN;
+  };
+  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each.
+  static constexpr Tile tiles[] = {{128, 128, 8, 4, 2}, {64, 64, 16, 2, 2}, {32, 32, 16, 1, 1}};
+  const Tile *choice = nullptr;
+  for (const Tile &tile : tiles) {
+    if (accumulator == DType::F64 && tile.bm == 128)
+      continue;
+    auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
+    int64_t batches = 1;
+    for (size_t axis = 0; axis < m; ++axis)
+      batches *= loops[axis].extent.constant().value_or(1);
+    choice = &tile;
+    if (!rows || !columns) {
+      if (tile.bm == 64)
+        break;
+      continue;
+    }
+    int64_t programs = batches * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
+    if (programs >= target.multiprocessors)
+      break;
+  }
+  s.block[m] = choice->bm;
+  s.block[n] = choice->bn;
+  s.block[k] = choice->bk;
+  s.warps[m] = choice->warpsM;
+  s.warps[n] = choice->warpsN;
+  s.lanes[m] = 4;
+  s.lanes[n] = 8;
+  s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
+  return s;
+}
+
+//===- Both -===//
+
+std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
+                                       bool exact) {
+  const Operation *contraction = nullptr;
+  int contractions = 0;
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Contract) {
+      contraction = op;
+      ++contractions;
+    }
+  // Kernels of the matmul family reduce with `dot` only.
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Reduce)
+      return std::nullopt;
+  // What feeds no product must not run along k: its sweep is over.
+  std::set<const Operation *> feeding;
+  for (size_t i = ops.size(); i-- > 0;)
+    if (ops[i]->info().axes == AxisRule::Contract || feeding.count(ops[i]))
+      for (const Value *operand : ops[i]->operands())
+        feeding.insert(operand->definition());
+  for (Operation *op : ops)
+    for (unsigned i = 0; i < op->numOperands() && op->info().axes != AxisRule::Contract && !feeding.count(op); ++i)
+      if (space.isReduced(space.axesOfUse(op, i)))
+        return std::nullopt;
+  // The loops must be batch axes, then row, column and contracted axis.
+  size_t rank = space.axes().size();
+  if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
+    return std::nullopt;
+  if (!exact && contractions == 1)
+    if (auto product = tensorCoreProduct(space, *contraction, target))
+      return tensorCoreSchedule(*product, target);
+  DType type = contraction->operand(0)->type().dtype();
+  return fmaSchedule(space, computeDType(type), target);
+}
+
+bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact) {
+  if (exact || schedule.unit == Schedule::Unit::Wgmma)
+    return false;
+  return std::ranges::any_of(ops, [&](Operation *op) {
+    if (op->info().axes != AxisRule::Contract)
+      return false;
+    auto alone = IterationSpace::compute({&op, 1});
+    return alone && tensorCoreProduct(*alone, *op, target);
+  });
+}
+
+} // namespace minic

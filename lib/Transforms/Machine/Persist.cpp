@@ -1,0 +1,143 @@
+// persist: a program for each multiprocessor goes through the tiles of a product, as `raster` of #matmul<unit = wgmma> says.
+//
+//   %p0, %p1 = program_id grid = [64, 8]               ->  %first = program_id grid = [132]
+//   role producer { for %k ... { ... } }                   role producer { for %t = %first, 512, 132 { %p0, %p1 of %t; for %k ... {
+//   ... } } } role consumer { for %k ... { ... }; epilogue }         role consumer { ... the same, with the epilogue } launch grid
+//   = [64, 8]                                  launch grid = [132]
+//
+// The producer loads for the next tile while consumers are at the epilogue of one. Tiles are gone through in bands of `raster`
+// rows, down the columns of a band: what programs read at one time stays in L2. Ring positions count on from tile to tile.
+#include "../KernelSignature.h"
+#include "minic/IR/Builder.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Transforms/Passes.h"
+
+#include <algorithm>
+#include <set>
+
+namespace minic {
+namespace {
+
+class Persistence {
+public:
+  Persistence(Function &kernel, Operation &programId, int64_t raster, int64_t multiprocessors)
+      : kernel(kernel), programId(programId), raster(raster), multiprocessors(multiprocessors), grid(programId.dimsAttr("grid")) {}
+
+  void run() {
+    collectDependents();
+    Builder top(&programId);
+    top.setLoc(programId.loc());
+    int64_t programs = multiprocessors;
+    if (auto known = (grid[0] * grid[1]).constant())
+      programs = std::clamp<int64_t>(*known, 1, multiprocessors);
+    std::vector<DimExpr> persistent{programs};
+    first = top.create(OpKind::ProgramId, {}, {top.context().index()}, {{"grid", Attribute::dims(persistent)}})->result();
+    first->setName("first");
+    stride = top.constantIndex(programs);
+    rows = top.dim(grid[0]);
+    columns = top.dim(grid[1]);
+    tiles = top.scalarOp(OpKind::Mul, {rows, columns});
+    band = top.constantIndex(raster);
+    bandTiles = top.scalarOp(OpKind::Mul, {columns, band});
+    zero = top.constantIndex(0);
+    for (Operation &op : kernel.body())
+      if (op.is(OpKind::Role))
+        wrap(op);
+    for (size_t i = dependents.size(); i-- > 0;)
+      dependents[i]->erase();
+    programId.erase();
+    KernelSignature(kernel).setGrid(persistent);
+  }
+
+private:
+  /// Index arithmetic of the kernel that follows from where its tile is.
+  void collectDependents() {
+    std::set<const Operation *> found{&programId};
+    for (Operation &op : kernel.body())
+      if (op.numRegions() == 0 &&
+          std::ranges::any_of(op.operands(), [&](const Value *value) { return found.count(value->definition()); })) {
+        found.insert(&op);
+        dependents.push_back(&op);
+      }
+  }
+
+  void wrap(Operation &role) {
+    Block &region = role.region();
+    std::vector<Operation *> work;
+    for (Operation &op : region)
+      if (!op.info().terminator && !op.is(OpKind::TmaStoreWait)) // Before it ends, not before each tile.
+        work.push_back(&op);
+    Builder outer(region, work.back()->next());
+    outer.setLoc(role.loc());
+    Operation *sweep = ringSweep(work);
+    Operation *loop = outer.create(OpKind::For, {first, tiles, stride, zero}, {outer.context().index()});
+    Block &body = loop->addRegion();
+    Value *tile = body.addArgument(outer.context().index(), "t"), *position = body.addArgument(outer.context().index(), "i");
+    Builder inner(body);
+    inner.setLoc(programId.loc());
+    ValueMap map = placeOf(inner, tile);
+    Operation *yield = inner.create(OpKind::Yield, {sweep->result(0)}, {});
+    for (Operation *op : work) {
+      op->moveBefore(yield);
+      remap(*op, map);
+    }
+    sweep->setOperand(3, position);
+  }
+
+  /// The loop that carries the ring position, as its first value.
+  static Operation *ringSweep(const std::vector<Operation *> &work) {
+    auto carries = [](Operation *op) { return op->is(OpKind::For) && op->numResults() > 0 && op->result()->type().isIndex(); };
+    auto found = std::ranges::find_if(work, carries);
+    assert(found != work.end() && "a role without a ring");
+    return *found;
+  }
+
+  /// Emits where tile number `tile` is, and what the kernel computes from that.
+  ValueMap placeOf(Builder &builder, Value *tile) {
+    Value *number = builder.scalarOp(OpKind::DivU, {tile, bandTiles}), *inside = builder.scalarOp(OpKind::RemU, {tile, bandTiles});
+    Value *above = builder.scalarOp(OpKind::Mul, {number, band});
+    Value *high = builder.scalarOp(OpKind::Min, {builder.scalarOp(OpKind::Sub, {rows, above}), band});
+    Value *down = builder.scalarOp(OpKind::RemU, {inside, high});
+    ValueMap map;
+    map.map(programId.result(0), builder.scalarOp(OpKind::Add, {above, down}));
+    map.map(programId.result(1), builder.scalarOp(OpKind::DivU, {inside, high}));
+    for (Operation *op : dependents)
+      cloneOperation(builder, *op, map);
+    return map;
+  }
+
+  static void remap(Operation &op, const ValueMap &map) {
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      if (map.contains(op.operand(i)))
+        op.setOperand(i, map(op.operand(i)));
+    for (unsigned r = 0; r < op.numRegions(); ++r)
+      for (Operation &inner : op.region(r))
+        remap(inner, map);
+  }
+
+  Function &kernel;
+  Operation &programId;
+  int64_t raster, multiprocessors;
+  std::vector<DimExpr> grid;
+  std::vector<Operation *> dependents;
+  Value *first = nullptr, *stride = nullptr, *rows = nullptr, *columns = nullptr, *tiles = nullptr, *band = nullptr,
+        *bandTiles = nullptr, *zero = nullptr;
+};
+
+} // namespace
+
+Expected<void> passes::persist(Function &kernel, PassContext &pass) {
+  const Attribute *attribute = kernel.attr("schedule");
+  const Attribute *raster = attribute && attribute->asRecord() ? attribute->asRecord()->find("raster") : nullptr;
+  if (kernel.kind != FunctionKind::Kernel || !raster)
+    return {};
+  for (Operation &op : kernel.body())
+    if (op.is(OpKind::ProgramId) && op.numResults() == 2) {
+      Persistence(kernel, op, *raster->asInt(), pass.target.multiprocessors).run();
+      break;
+    }
+  kernel.removeAttr("schedule");
+  return {};
+}
+
+} // namespace minic

@@ -1,0 +1,86 @@
+// pipeline: lets copies and products of several blocks be under way, as `stages` of #matmul<unit = wgmma> says.
+//
+//   alloc_shared : smem<128x64xbf16>                   ->  alloc_shared : smem<128x64xbf16, stages = 4>
+//   mbarrier_init : mbarrier<1>                        ->  mbarrier_init : mbarrier<4>
+//   for ... {                                              for ... {
+//     wgmma; wgmma_wait pending = 0                          wgmma; wgmma_wait pending = 1
+//     mbarrier_arrive %empty, %i                             mbarrier_arrive %empty, %i - 1, where there is one
+//   }                                                      }
+//   wgmma_wait pending = 0                                 wgmma_wait pending = 0; mbarrier_arrive %empty, the last
+//
+// The producer runs ahead until the ring is full. The tensor cores always have a group in flight while warps wait for the next
+// block, so a consumer gives back the block of the group before: its own is still being read.
+#include "minic/IR/Builder.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Transforms/Passes.h"
+
+namespace minic {
+namespace {
+
+void deepen(Function &kernel, int64_t stages) {
+  Context &context = kernel.module().context();
+  for (Operation &op : kernel.body()) {
+    Value *value = op.numResults() ? op.result() : nullptr;
+    if (op.is(OpKind::MbarrierInit))
+      value->setType(context.mbarrier(stages));
+    if (op.is(OpKind::AllocShared) && !value->uses().empty() && value->uses()[0].user->is(OpKind::Stage)) {
+      TypeStorage ring = value->type().get();
+      ring.stages = stages;
+      value->setType(context.type(ring));
+    }
+  }
+}
+
+/// The sweep whose products are waited for on each trip.
+struct Sweep {
+  Operation *loop, *product, *wait, *release;
+};
+
+std::optional<Sweep> sweepOf(Operation &role) {
+  Sweep sweep{};
+  for (Operation &loop : role.region())
+    for (Operation *op = loop.is(OpKind::For) ? loop.region().front() : nullptr; op; op = op->next()) {
+      if (op->is(OpKind::Wgmma))
+        sweep = {&loop, op, nullptr, nullptr};
+      else if (op->is(OpKind::WgmmaWait) && sweep.product && op->operand(0) == sweep.product->result())
+        sweep.wait = op;
+      else if (op->is(OpKind::MbarrierArrive) && sweep.wait)
+        sweep.release = op;
+    }
+  return sweep.release && sweep.loop->next() ? std::optional(sweep) : std::nullopt;
+}
+
+/// The ring position before `position`.
+Value *before(Builder &builder, Value *position) { return builder.scalarOp(OpKind::Sub, {position, builder.constantIndex(1)}); }
+
+void keepOneInFlight(const Sweep &sweep) {
+  sweep.wait->setAttr("pending", Attribute(1));
+  Builder inner(sweep.release);
+  inner.setLoc(sweep.release->loc());
+  Value *empty = sweep.release->operand(0), *isLater = sweep.product->operand(3);
+  inner.create(OpKind::MbarrierArrive, {empty, before(inner, sweep.release->operand(1)), isLater}, {});
+  sweep.release->erase();
+
+  // The loop's first value is the ring position.
+  Operation *last = sweep.loop->result(1)->uses()[0].user;
+  Builder behind(*last->parent(), last->next());
+  behind.setLoc(last->loc());
+  behind.create(OpKind::MbarrierArrive, {empty, before(behind, sweep.loop->result(0))}, {});
+}
+
+} // namespace
+
+Expected<void> passes::pipeline(Function &kernel, PassContext &) {
+  const Attribute *attribute = kernel.attr("schedule");
+  const Attribute *stages = attribute && attribute->asRecord() ? attribute->asRecord()->find("stages") : nullptr;
+  if (kernel.kind != FunctionKind::Kernel || !stages || *stages->asInt() == 1)
+    return {};
+  deepen(kernel, *stages->asInt());
+  for (Operation &op : kernel.body())
+    if (op.is(OpKind::Role))
+      if (auto sweep = sweepOf(op))
+        keepOneInFlight(*sweep);
+  return {};
+}
+
+} // namespace minic

@@ -1,0 +1,123 @@
+// stage-stores: what a consumer stores goes through shared memory and TMA, in whole lines.
+//
+//   for %j ... {                                       ->  %buf = alloc_shared : smem<64x64xbf16, stages = 4>
+//     store %part, %y, %row, %col                          for %j ... {
+//   }                                                        tma_store_wait pending = 1; barrier
+//                                                            stmatrix %part, %slot; fence_async; barrier
+//                                                            tma_store %slot, %y_map, %row, %col
+//                                                          }
+//                                                          tma_store_wait pending = 0
+//
+// A thread has pairs of columns of a result of wgmma; stored as they are, a warp would touch eight rows in pieces of 16 bytes. Each
+// consumer has two buffers: the one that was stored before the last one is free. TMA drops what lies outside, masks or not.
+#include "../KernelSignature.h"
+#include "minic/IR/Builder.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Transforms/Analysis/Bounds.h"
+#include "minic/Transforms/Passes.h"
+
+#include <algorithm>
+
+namespace minic {
+namespace {
+
+/// Parts of 64x64 16-bit elements that go to row-major matrices.
+bool canStage(const Operation &op) {
+  if (!op.is(OpKind::Store))
+    return false;
+  Type tile = op.operand(0)->type(), buffer = accessBuffer(op)->type();
+  return tile.extents() == std::vector<int64_t>{64, 64} && isFloat(tile.dtype()) && dtypeBytes(tile.dtype()) == 2 &&
+         !buffer.isStrided() && accessDims(op) == std::vector<int64_t>{0, 1} && !op.attr("steps") &&
+         buffer.shape().back().isMultipleOf(8);
+}
+
+class StoreStaging {
+public:
+  StoreStaging(Function &kernel, Operation &role, Operation &parts)
+      : kernel(kernel), role(role), parts(parts), context(kernel.module().context()) {}
+
+  void run() {
+    std::vector<Operation *> stores;
+    for (Operation &op : parts.region())
+      if (canStage(op))
+        stores.push_back(&op);
+    if (stores.empty())
+      return;
+    Builder outside(&role);
+    outside.setLoc(stores[0]->loc());
+    int64_t groups = role.attr("instances") ? role.intAttr("instances") : 1;
+    DType dtype = stores[0]->operand(0)->type().dtype();
+    std::erase_if(stores, [&](const Operation *op) { return op->operand(0)->type().dtype() != dtype; });
+    TypeStorage buffers{
+        .kind = TypeKind::Smem, .dtype = dtype, .shape = {64, 64}, .swizzle = 128, .stages = buffersOfGroup * groups};
+    memory = outside.create(OpKind::AllocShared, {}, {context.type(buffers)})->result();
+    memory->setName("out");
+    buffers.stages = 1;
+    one = context.type(buffers);
+    // Allocations stand before the roles.
+    while (memory->definition()->prev() && memory->definition()->prev()->is(OpKind::Role))
+      memory->definition()->moveBefore(memory->definition()->prev());
+    for (Operation &op : parts.region()) // All lanes go through shared memory.
+      if (op.is(OpKind::Load) && !op.intsAttr("mask").empty() && !op.attr("fill"))
+        op.setAttr("fill", isFloat(op.result()->type().dtype()) ? Attribute(0.0) : Attribute(0));
+    for (size_t i = 0; i < stores.size(); ++i)
+      stage(*stores[i], int64_t(i), int64_t(stores.size()));
+    Builder behind(*role.region().back()->parent(), role.region().back());
+    behind.setLoc(parts.loc());
+    behind.create(OpKind::TmaStoreWait, {}, {}, {{"pending", Attribute(0)}});
+    signature.dropUnused();
+  }
+
+private:
+  static constexpr int64_t buffersOfGroup = 2;
+
+  void stage(Operation &store, int64_t number, int64_t count) {
+    Builder builder(&store);
+    builder.setLoc(store.loc());
+    Value *buffer = store.operand(1);
+    TypeStorage map{
+        .kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = {64, 64}};
+    Value *out = signature.addTensorMap(buffer, context.type(map));
+    Value *who = role.region().argument(0), *left = parts.region().argument(0);
+    // Number `number` of `count` stores of part left / 64.
+    Value *part = builder.scalarOp(OpKind::DivU, {left, builder.constantIndex(64)});
+    Value *order = builder.scalarOp(
+        OpKind::Add, {builder.scalarOp(OpKind::Mul, {part, builder.constantIndex(count)}), builder.constantIndex(number)});
+    Value *two = builder.constantIndex(buffersOfGroup);
+    Value *mine = builder.scalarOp(OpKind::Mul, {who, two});
+    Value *place = builder.scalarOp(OpKind::Add, {mine, builder.scalarOp(OpKind::RemU, {order, two})});
+    Value *slot = builder.create(OpKind::Stage, {memory, place}, {one})->result();
+    // Of an odd number of stores the first ones of two tiles have one buffer.
+    bool takesTurns = *parts.operand(1)->definition()->attr("value")->asInt() / 64 * count % buffersOfGroup == 0;
+    builder.create(OpKind::TmaStoreWait, {}, {}, {{"pending", Attribute(takesTurns ? buffersOfGroup - 1 : 0)}});
+    builder.create(OpKind::BarrierOp, {}, {});
+    builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
+    builder.create(OpKind::FenceAsync, {}, {});
+    builder.create(OpKind::BarrierOp, {}, {});
+    builder.create(OpKind::TmaStore, {slot, out, store.operand(2), store.operand(3)}, {});
+    store.erase();
+  }
+
+  Function &kernel;
+  Operation &role, &parts;
+  Context &context;
+  Value *memory = nullptr;
+  KernelSignature signature{kernel};
+  Type one; ///< One buffer.
+};
+
+} // namespace
+
+Expected<void> passes::stageStores(Function &kernel, PassContext &) {
+  const Attribute *attribute = kernel.attr("schedule");
+  if (kernel.kind != FunctionKind::Kernel || !attribute || !attribute->asRecord() || !attribute->asRecord()->find("unit"))
+    return {};
+  for (Operation &role : kernel.body())
+    if (role.is(OpKind::Role))
+      for (Operation &op : role.region())
+        if (op.is(OpKind::For) && op.attr("unroll"))
+          StoreStaging(kernel, role, op).run();
+  return {};
+}
+
+} // namespace minic
