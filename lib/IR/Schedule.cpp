@@ -248,6 +248,11 @@ Layout Schedule::coalesced(std::span<const int64_t> extents, std::span<const int
   return layout.normalized();
 }
 
+bool runsOnTensorCores(const Function &kernel) {
+  const Attribute *schedule = kernel.attr("schedule");
+  return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() && schedule->asRecord()->find("unit");
+}
+
 std::vector<ReductionStep> reductionOrder(const Layout &layout, int axis) {
   std::vector<ReductionStep> steps;
   for (const auto *modes : {&layout.reg, &layout.lane, &layout.warp})

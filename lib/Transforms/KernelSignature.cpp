@@ -15,19 +15,28 @@ template <typename Visit> void KernelSignature::forEachLaunch(Visit &&visit) {
       });
 }
 
-Value *KernelSignature::addTensorMap(Value *buffer, Type type) {
-  size_t position = size_t(std::ranges::find(kernel.params(), buffer) - kernel.params().begin());
+unsigned KernelSignature::positionOf(const Value *param) const {
+  return unsigned(std::ranges::find(kernel.params(), param) - kernel.params().begin());
+}
+
+Value *KernelSignature::add(Type type, const std::string &name, const std::function<Value *(Operation &)> &argument) {
   forEachLaunch([&](Operation &launch) {
-    Value *memory = launch.operand(unsigned(position));
+    std::vector<Value *> arguments(launch.operands().begin(), launch.operands().end());
+    arguments.push_back(argument(launch));
+    launch.setOperands(arguments);
+  });
+  return kernel.body().addArgument(type, name);
+}
+
+Value *KernelSignature::addTensorMap(Value *buffer, Type type) {
+  return add(type, buffer->name() + "_map", [&](Operation &launch) {
+    Value *memory = launch.operand(positionOf(buffer));
     Builder plan(&launch);
     plan.setLoc(launch.loc());
     Value *map = plan.create(OpKind::TensorMap, {memory}, {type})->result();
     map->setName(memory->name() + "_map");
-    std::vector<Value *> arguments(launch.operands().begin(), launch.operands().end());
-    arguments.push_back(map);
-    launch.setOperands(arguments);
+    return map;
   });
-  return kernel.body().addArgument(type, buffer->name() + "_map");
 }
 
 void KernelSignature::dropUnused() {

@@ -39,6 +39,9 @@ struct Schedule {
   static Layout coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps);
 };
 
+/// True if the kernel's schedule is one for tensor cores: #matmul<unit = wgmma>.
+bool runsOnTensorCores(const Function &kernel);
+
 /// The order in which a reduction combines the positions along one tile axis, given by the layout: groups of index bits, each
 /// combined by halving (x[i] with x[i + n/2]). First the register modes, slowest first; then the lane modes; then the warp modes.
 /// Every level reduces in this order, so they agree bit for bit.

@@ -13,10 +13,14 @@ namespace minic {
 
 namespace {
 
-/// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA can reach them.
+/// Along columns and the contracted axis; below it a block would be mostly empty, and one launch is quicker than copies before it.
+constexpr int64_t leastWork = 64;
+
+/// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA reaches them or a copy of
+/// them (`align-operands`).
 struct TensorCoreProduct {
-  DimExpr rows, columns;
-  int64_t length;
+  DimExpr rows;
+  int64_t columns, length;
 };
 
 /// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
@@ -46,13 +50,10 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() != 3)
     return std::nullopt;
   auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
-  auto length = loops[2].extent.constant();
-  constexpr int64_t pitch = 8, slab = 64; // Elements: rows start at multiples of 16 bytes; a box of several slabs needs whole ones.
-  bool isRowMajor = rhs == std::vector<int>{2, 1}, isColumnMajor = rhs == std::vector<int>{1, 2};
-  if (lhs != std::vector<int>{0, 2} || !(isRowMajor ? loops[1].extent.isMultipleOf(slab) : isColumnMajor) || !length ||
-      *length < 1 || *length % pitch || !loops[1].extent.isMultipleOf(pitch))
+  auto columns = loops[1].extent.constant(), length = loops[2].extent.constant();
+  if (!lhs || !rhs || !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
-  return TensorCoreProduct{loops[0].extent, loops[1].extent, *length};
+  return TensorCoreProduct{loops[0].extent, *columns, *length};
 }
 
 /// Blocks of the operands, and two parts of 64x64 of the result for each warpgroup.
@@ -70,7 +71,7 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
   constexpr int64_t bk = 64, unknown = 4096;
-  int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns.constant().value_or(unknown);
+  int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {

@@ -1,5 +1,6 @@
 #include "minic/Transforms/Analysis/StridedReads.h"
 
+#include "minic/IR/Schedule.h"
 #include "minic/Transforms/Analysis/Bounds.h"
 
 namespace minic {
@@ -62,6 +63,17 @@ private:
 
 } // namespace
 
+/// TMA sees row-major memory alone.
+static bool feedsTensorCores(const Function &kernel, const Value &param) {
+  if (!runsOnTensorCores(kernel))
+    return false;
+  for (const Use &use : param.uses())
+    for (const Use &user : use.user->is(OpKind::Load) ? use.user->result()->uses() : std::span<const Use>())
+      if (user.user->is(OpKind::Dot))
+        return true;
+  return false;
+}
+
 StridedReads countStridedReads(const Value &input, const DimBindings &dims) {
   ReadCounter counter(dims);
   double bytes = double(dtypeBytes(input.type().dtype())), elements = counter.product(input.type().shape()), loaded = 0;
@@ -71,7 +83,7 @@ StridedReads countStridedReads(const Value &input, const DimBindings &dims) {
     Function *kernel = user.is(OpKind::Launch) ? user.module().find(user.attr("kernel")->asSymbol()->name) : nullptr;
     if (user.is(OpKind::Copy))
       continue; // A result, which a kernel copies.
-    if (!kernel || kernel->level > Level::Tile)
+    if (!kernel || kernel->level > Level::Tile || feedsTensorCores(*kernel, *kernel->params()[use.index]))
       reads.needsCopy = true;
     else
       loaded += counter.loads(*kernel, *kernel->params()[use.index]);

@@ -7,6 +7,7 @@
 //
 // Kernels read an input where it lies unless a row-major copy of it, made first, moves fewer bytes (StridedReads.h). They write a
 // result where it lies unless something else reads it as well.
+#include "../CopyKernel.h"
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/StridedReads.h"
 #include "minic/Transforms/Passes.h"
@@ -29,9 +30,16 @@ public:
     for (Value *param : plan.params())
       if (countStridedReads(*param).copyFirst())
         copiedFirst.push_back(param);
-    for (Type type : typesToCopy())
-      if (auto made = makeCopyKernel(type); !made)
+    for (Type type : typesToCopy()) {
+      auto made = makeCopyKernel(plan, type, pass, [](Builder &builder, Value *x) {
+        std::vector<int64_t> axes(size_t(x->type().rank()));
+        std::iota(axes.begin(), axes.end(), 0);
+        return builder.create(OpKind::Broadcast, {x}, {x->type()}, {{"dims", Attribute::ints(axes)}})->result();
+      });
+      if (!made)
         return made.takeErrors();
+      copyKernels.insert({type, *made});
+    }
     Function *strided = module.addFunction(FunctionKind::Plan, Level::Plan, name, module.after(plan));
     strided->loc = plan.loc;
     strided->resultNames = plan.resultNames;
@@ -48,7 +56,7 @@ public:
     for (Operation &op : plan.body())
       emit(op, *strided);
     for (auto &[type, copy] : copyKernels) // Each copy takes or gives strides, and has a kernel of its own.
-      module.eraseFunction(copy.first);
+      module.eraseFunction(copy.kernel);
     plan.setAttr("otherwise", Attribute::symbol(name));
     return {};
   }
@@ -159,41 +167,9 @@ private:
     return types;
   }
 
-  /// The kernel of a graph that gives what it takes.
-  Expected<void> makeCopyKernel(Type type) {
-    Function *graph = module.addFunction(FunctionKind::Graph, Level::Fused, name, &plan);
-    graph->loc = plan.loc;
-    graph->resultNames = {"y"};
-    Type tensor = context.withKind(type, TypeKind::Tensor);
-    graph->resultTypes = {tensor};
-    graph->facts = plan.facts;
-    Builder outer(graph->body());
-    outer.setLoc(plan.loc);
-    Operation *fusion = outer.create(OpKind::Fusion, {graph->body().addArgument(tensor, "x")}, {tensor});
-    fusion->result()->setName("y");
-    outer.create(OpKind::Return, {fusion->result()}, {});
-    std::vector<int64_t> axes(size_t(tensor.rank()));
-    std::iota(axes.begin(), axes.end(), 0);
-    Builder inner(fusion->addRegion());
-    inner.setLoc(plan.loc);
-    Value *x = inner.insertionBlock().addArgument(tensor, "x");
-    Value *same = inner.create(OpKind::Broadcast, {x}, {tensor}, {{"dims", Attribute::ints(axes)}})->result();
-    inner.create(OpKind::Yield, {same}, {});
-    for (auto run : {passes::chooseSchedule, passes::tile})
-      if (auto done = run(*graph, pass); !done)
-        return done.takeErrors();
-    Function *copy = module.find(name);
-    walk(copy->body(), [&](Operation &op) {
-      if (op.is(OpKind::Launch))
-        copyKernels[type] = {module.find(op.attr("kernel")->asSymbol()->name), *op.attr("grid")};
-    });
-    module.eraseFunction(copy);
-    return {};
-  }
-
   /// Between the two, one of them strided.
   void launchCopy(Value *from, Value *to) {
-    auto [kernel, grid] = copyKernels.at(context.withStrided(to->type(), false));
+    auto &[kernel, grid] = copyKernels.at(context.withStrided(to->type(), false));
     Function *variant = withStrides(*kernel, {from->type().isStrided(), to->type().isStrided()});
     builder->create(OpKind::Launch, {from, to}, {}, {{"kernel", Attribute::symbol(variant->name)}, {"grid", grid}});
   }
@@ -208,7 +184,7 @@ private:
   std::vector<Value *> copiedFirst; ///< Inputs.
   ValueMap copied;                  ///< Those to their row-major copies.
   std::map<std::pair<std::string, std::vector<bool>>, Function *> variants;
-  std::map<Type, std::pair<Function *, Attribute>> copyKernels; ///< And their grids. By the type copied, row-major.
+  std::map<Type, CopyKernel> copyKernels; ///< By the type copied, row-major.
 };
 
 } // namespace

@@ -349,8 +349,7 @@ std::string whyNoCopy(const Value &operand) {
 } // namespace
 
 Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
-  const Attribute *attribute = kernel.attr("schedule");
-  if (kernel.kind != FunctionKind::Kernel || !attribute || !attribute->asRecord() || !attribute->asRecord()->find("unit"))
+  if (!runsOnTensorCores(kernel))
     return {};
   std::vector<Operation *> dots;
   walk(kernel.body(), [&](Operation &op) {
@@ -360,7 +359,7 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   if (dots.size() != 1)
     return cannotSpecialize(kernel, kernel.loc, "it has " + std::to_string(dots.size()) + " products");
   Operation &dot = *dots[0];
-  auto schedule = Schedule::parse(*attribute->asRecord(), dot.result()->type().rank());
+  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), dot.result()->type().rank());
   if (!schedule) {
     Diagnostic error = schedule.errors().front();
     error.loc = kernel.loc;

@@ -127,13 +127,12 @@ private:
 } // namespace
 
 Expected<void> passes::persist(Function &kernel, PassContext &pass) {
-  const Attribute *attribute = kernel.attr("schedule");
-  const Attribute *raster = attribute && attribute->asRecord() ? attribute->asRecord()->find("raster") : nullptr;
-  if (kernel.kind != FunctionKind::Kernel || !raster)
+  if (!runsOnTensorCores(kernel))
     return {};
+  int64_t raster = *kernel.attr("schedule")->asRecord()->find("raster")->asInt();
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() == 2) {
-      Persistence(kernel, op, *raster->asInt(), pass.target.multiprocessors).run();
+      Persistence(kernel, op, raster, pass.target.multiprocessors).run();
       break;
     }
   kernel.removeAttr("schedule");

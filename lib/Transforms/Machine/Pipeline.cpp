@@ -71,11 +71,10 @@ void keepOneInFlight(const Sweep &sweep) {
 } // namespace
 
 Expected<void> passes::pipeline(Function &kernel, PassContext &) {
-  const Attribute *attribute = kernel.attr("schedule");
-  const Attribute *stages = attribute && attribute->asRecord() ? attribute->asRecord()->find("stages") : nullptr;
-  if (kernel.kind != FunctionKind::Kernel || !stages || *stages->asInt() == 1)
+  int64_t stages = runsOnTensorCores(kernel) ? *kernel.attr("schedule")->asRecord()->find("stages")->asInt() : 1;
+  if (stages == 1)
     return {};
-  deepen(kernel, *stages->asInt());
+  deepen(kernel, stages);
   for (Operation &op : kernel.body())
     if (op.is(OpKind::Role))
       if (auto sweep = sweepOf(op))

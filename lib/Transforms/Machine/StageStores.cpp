@@ -109,8 +109,7 @@ private:
 } // namespace
 
 Expected<void> passes::stageStores(Function &kernel, PassContext &) {
-  const Attribute *attribute = kernel.attr("schedule");
-  if (kernel.kind != FunctionKind::Kernel || !attribute || !attribute->asRecord() || !attribute->asRecord()->find("unit"))
+  if (!runsOnTensorCores(kernel))
     return {};
   for (Operation &role : kernel.body())
     if (role.is(OpKind::Role))

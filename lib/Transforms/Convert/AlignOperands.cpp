@@ -1,0 +1,121 @@
+// align-operands: copies operands of products on tensor cores that TMA cannot reach to memory that it can.
+//
+//   launch @k(%x, %w, %y)                              ->  %w_rows = alloc : buffer<777x1152xbf16>
+//                                                          launch @f_copy(%w, %w_rows)           pad %w with 0
+//                                                          launch @k(%x, %w_rows, %y)
+//
+// Rows must start at multiples of 16 bytes, and where a block is wider than a swizzled row, they are whole ones of 64 elements (PTX
+// ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum. The first operand has
+// its rows along the contracted axis: one that lies across is transposed on the way.
+#include "../CopyKernel.h"
+#include "../KernelSignature.h"
+#include "minic/IR/Schedule.h"
+#include "minic/Transforms/Analysis/Bounds.h"
+
+#include <map>
+
+namespace minic {
+namespace {
+
+constexpr int64_t rowMultiple = 8, slab = 64;
+
+DimExpr roundedUp(const DimExpr &size, int64_t multiple) {
+  return size.isMultipleOf(multiple) ? size : DimExpr::ceilDiv(size, multiple) * DimExpr(multiple);
+}
+
+class OperandAligner {
+public:
+  OperandAligner(Function &plan, PassContext &pass) : plan(plan), pass(pass) {}
+
+  Expected<void> run() {
+    std::vector<Function *> kernels;
+    walk(plan.body(), [&](Operation &op) {
+      Function *kernel = op.is(OpKind::Launch) ? plan.module().find(op.attr("kernel")->asSymbol()->name) : nullptr;
+      if (kernel && kernel->level == Level::Tile && runsOnTensorCores(*kernel))
+        kernels.push_back(kernel);
+    });
+    for (Function *kernel : kernels) {
+      std::vector<Operation *> dots;
+      walk(kernel->body(), [&](Operation &op) {
+        if (op.is(OpKind::Dot))
+          dots.push_back(&op);
+      });
+      for (Operation *dot : dots)
+        for (unsigned i : {0u, 1u})
+          if (auto done = align(*kernel, *dot, i); !done)
+            return done;
+    }
+    return {};
+  }
+
+private:
+  Expected<void> align(Function &kernel, Operation &dot, unsigned i) {
+    Operation *load = dot.operand(i)->definition();
+    if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() != 2)
+      return {}; // specialize-warps says what is wrong with it.
+    std::vector<int64_t> dims = accessDims(*load);
+    int64_t contracted = dot.intsAttr("axes")[0];
+    bool isAcross = i == 0 && dims[0] == contracted;
+    Type from = accessBuffer(*load)->type(), to = from;
+    if (isAcross)
+      to = plan.module().context().withShape(from, {from.shape()[1], from.shape()[0]});
+    else
+      to = plan.module().context().withShape(
+          from, {from.shape()[0], roundedUp(from.shape()[1], i == 1 && dims[1] != contracted ? slab : rowMultiple)});
+    if (to == from && !isAcross)
+      return {};
+    auto copy = copyKernel(from, to, isAcross);
+    if (!copy)
+      return copy.takeErrors();
+    KernelSignature signature(kernel);
+    Value *buffer = load->operand(0);
+    Value *rows = signature.add(to, buffer->name() + "_rows", [&](Operation &launch) {
+      Value *source = launch.operand(signature.positionOf(buffer));
+      Builder builder(&launch);
+      builder.setLoc(launch.loc());
+      Value *memory = builder.create(OpKind::Alloc, {}, {to})->result();
+      memory->setName(source->name() + "_rows");
+      builder.create(OpKind::Launch, {source, memory}, {},
+                     {{"kernel", Attribute::symbol(copy->kernel->name)}, {"grid", copy->grid}});
+      return memory;
+    });
+    std::vector<Value *> operands(load->operands().begin(), load->operands().end());
+    operands[0] = rows;
+    if (isAcross) {
+      std::swap(operands[1], operands[2]);
+      load->setAttr("dims", Attribute::ints({dims[1], dims[0]}));
+    }
+    load->setOperands(operands);
+    signature.dropUnused();
+    return isAcross ? align(kernel, dot, i) : Expected<void>(); // Its rows may have to be padded now.
+  }
+
+  Expected<CopyKernel> copyKernel(Type from, Type to, bool isAcross) {
+    auto it = copies.find({from, to, isAcross});
+    if (it != copies.end())
+      return it->second;
+    Type tensor = plan.module().context().withKind(to, TypeKind::Tensor);
+    auto made = makeCopyKernel(plan, from, pass, [&](Builder &builder, Value *x) {
+      if (isAcross)
+        return builder.create(OpKind::Transpose, {x}, {tensor}, {{"perm", Attribute::ints({1, 0})}})->result();
+      DimExpr behind = to.shape()[1] - from.shape()[1];
+      return builder
+          .create(OpKind::Pad, {x}, {tensor},
+                  {{"low", Attribute::dims({0, 0})}, {"high", Attribute::dims({0, behind})}, {"value", Attribute(0.0)}})
+          ->result();
+    });
+    if (made)
+      copies.insert({{from, to, isAcross}, *made});
+    return made;
+  }
+
+  Function &plan;
+  PassContext &pass;
+  std::map<std::tuple<Type, Type, bool>, CopyKernel> copies;
+};
+
+} // namespace
+
+Expected<void> passes::alignOperands(Function &plan, PassContext &pass) { return OperandAligner(plan, pass).run(); }
+
+} // namespace minic

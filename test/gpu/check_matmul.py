@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Random matmuls with what is fused behind them, against f64.
+
+    PYTHONPATH=tools/python test/gpu/check_matmul.py [--device auto|cpu|cuda:0] [--count N] [--seed N] [--large]
+
+Draws sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type, whether x and w are transposed, and a chain behind
+the product: biases along rows and columns, a residual, functions, a result of another type, a second result. Rows of NaN and inf in x and
+columns of them in w must stay in theirs. On the GPU a second run has to give the same bits. Each result must be within the bound for sums
+of f32 (any order) and one rounding; prints what is not, and how the sums were far from f64.
+"""
+import argparse
+import sys
+
+import numpy as np
+
+import minic
+
+EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+FUNCTIONS = {
+    "relu": lambda v: np.maximum(v, 0),
+    "tanh": np.tanh,
+    "neg": np.negative,
+    "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
+}
+SLOPE = {"relu": 1, "tanh": 1, "neg": 1, "sigmoid": 0.25}
+
+
+def to_bits(values, dtype):
+    if dtype != "bf16":
+        return values.astype({"f16": np.float16, "f32": np.float32}[dtype])
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def from_bits(array, dtype):
+    if dtype != "bf16":
+        return array.astype(np.float64)
+    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+class Combination:
+    """One graph, its inputs, and what it gives in f64."""
+
+    def __init__(self, rng, large):
+        pick = lambda *choices: choices[rng.integers(len(choices))]
+        most = 2000 if large else 260
+        size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
+        self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
+        self.dtype = pick("bf16", "f16")
+        self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
+        self.rng, self.lines, self.inputs, self.params = rng, [], {}, []
+        self.poisoned = bool(rng.random() < 0.3)
+        self.product()
+        self.chain(pick)
+
+    def tensor(self, *sizes, dtype=None):
+        return f"tensor<{'x'.join(map(str, sizes))}x{dtype or self.dtype}>"
+
+    def input(self, name, sizes, scale=1.0):
+        values = self.rng.standard_normal(sizes) * scale
+        if self.poisoned and name in "xw":
+            place = int(self.rng.integers(sizes[0])), int(self.rng.integers(sizes[1]))
+            values[place] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
+        self.inputs[name] = to_bits(values, self.dtype)
+        self.params.append(f"%{name}: {self.tensor(*sizes)}")
+        return from_bits(self.inputs[name], self.dtype).reshape(sizes)
+
+    def emit(self, text, sizes, dtype=None):
+        self.lines.append(f"  {text} : {self.tensor(*sizes, dtype=dtype)}")
+
+    def product(self):
+        m, k, n = self.m, self.k, self.n
+        x = self.input("x", (k, m) if self.x_across else (m, k))
+        w = self.input("w", (n, k) if self.w_across else (k, n), k**-0.5)
+        names = {"x": "x", "w": "w"}
+        if self.x_across:
+            self.emit("%xt = transpose %x, perm = [1, 0]", (m, k))
+            x, names["x"] = x.T, "xt"
+        if self.w_across:
+            self.emit("%wt = transpose %w, perm = [1, 0]", (k, n))
+            w, names["w"] = w.T, "wt"
+        self.emit(f"%p = matmul %{names['x']}, %{names['w']}", (m, n))
+        with np.errstate(invalid="ignore"):
+            self.value = x @ w
+            # Tensor cores align the products of a few elements before they add and cut what is below.
+            self.error = np.abs(x) @ np.abs(w) * (k + 8) * 2.0**-24
+
+    def step(self, text, value, error):
+        self.count += 1
+        self.emit(f"%v{self.count} = {text}", (self.m, self.n))
+        self.name, self.value, self.error = f"v{self.count}", value, error
+
+    def chain(self, pick):
+        self.name, self.count, shape = "p", 0, (self.m, self.n)
+        results = []
+        for _ in range(int(self.rng.integers(4))):
+            kind = pick("columns", "rows", "residual", "function", "function", "second")
+            with np.errstate(invalid="ignore", over="ignore"):
+                if kind in ("columns", "rows"):
+                    along = kind == "columns"
+                    name = f"b{self.count}"
+                    b = self.input(name, (self.n if along else self.m,))
+                    self.emit(f"%{name}b = broadcast %{name}, dims = [{int(along)}]", shape)
+                    self.step(f"add %{self.name}, %{name}b", self.value + (b if along else b[:, None]), self.error)
+                elif kind == "residual":
+                    r = self.input(f"r{self.count}", shape)
+                    self.step(f"add %{self.name}, %r{self.count}", self.value + r, self.error)
+                elif kind == "function":
+                    function = pick(*FUNCTIONS)
+                    self.step(f"{function} %{self.name}", FUNCTIONS[function](self.value), self.error * SLOPE[function] + 2.0**-13)
+                elif not results:
+                    results.append((self.name, self.dtype, self.value, self.error))
+        if self.rng.random() < 0.3:
+            self.lines.append(f"  %wide = convert %{self.name} : {self.tensor(*shape, dtype='f32')}")
+            results.append(("wide", "f32", self.value, self.error))
+        elif not any(name == self.name for name, *_ in results):
+            results.append((self.name, self.dtype, self.value, self.error))
+        self.results = results
+
+    @property
+    def text(self):
+        given = ", ".join(f"y{i}: {self.tensor(self.m, self.n, dtype=dtype)}" for i, (_, dtype, *_) in enumerate(self.results))
+        names = ", ".join(f"%{name}" for name, *_ in self.results)
+        return f"graph @g({', '.join(self.params)}) -> ({given}) {{\n" + "\n".join(self.lines) + f"\n  return {names}\n}}\n"
+
+    def wrong(self, outputs):
+        """What is wrong with the results; empty if all is well."""
+        for i, (_, dtype, value, error) in enumerate(self.results):
+            got = from_bits(outputs[i], dtype).reshape(value.shape)
+            known = np.isfinite(value)
+            if not np.array_equal(np.isnan(got), np.isnan(value)) or not np.array_equal(got[np.isinf(value)], value[np.isinf(value)]):
+                return f"result {i}: NaN and inf are not where they belong"
+            # A value in 16 bits may be rounded after each op.
+            allowed = error[known] + (np.abs(value[known]) + 4) * EPSILON[self.dtype] * (self.count + 2)
+            far = np.abs(got[known] - value[known]) / allowed
+            if far.size and far.max() > 1:
+                return f"result {i}: {int((far > 1).sum())} of {far.size} beyond the bound, by up to {far.max():.3g}"
+        return ""
+
+
+def outputs_of(combination, device):
+    artifact = minic.compile(combination.text)
+    executable = artifact.load(device)
+    inputs = list(combination.inputs.values())
+    results = executable(*inputs)
+    return [np.asarray(result) for result in (results if isinstance(results, (tuple, list)) else [results])]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    failed = 0
+    for index in range(options.count):
+        combination = Combination(np.random.default_rng([options.seed, index]), options.large)
+        try:
+            outputs = outputs_of(combination, options.device)
+            why = combination.wrong(outputs)
+            if not why and options.device != "cpu" and index % 4 == 0:
+                again = outputs_of(combination, options.device)
+                why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
+        except minic.MinicError as error:
+            why = str(error)
+        if why:
+            failed += 1
+            print(f"seed {options.seed}, index {index}: {why}\n{combination.text}", flush=True)
+    print(f"{options.count - failed} of {options.count} combinations right")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
