@@ -175,6 +175,13 @@ TEST(TensorCoreMatmul, ResidualWithRowsLeftOver) {
 TEST(TensorCoreMatmul, TransposedWeights) {
   check({.M = 130, .K = 136, .N = 72, .bn = 128, .isTransposed = true, .hasBias = true});
 }
+// Operands that TMA does not reach: they are copied first.
+TEST(TensorCoreMatmul, RowsThatDoNotStartAt16Bytes) {
+  check({.M = 70, .K = 77, .N = 130, .bn = 128, .hasBias = true, .hasResidual = true});
+}
+TEST(TensorCoreMatmul, OddColumnsOfTransposedWeights) {
+  check({.M = 70, .K = 70, .N = 75, .isTransposed = true, .givesF32 = true});
+}
 TEST(TensorCoreMatmul, OneBlockOfK) { check({.M = 128, .K = 64, .N = 128, .bm = 128, .hasBias = true}); }
 TEST(TensorCoreMatmul, LessThanABlockOfK) { check({.M = 8, .K = 8, .N = 64}); }
 TEST(TensorCoreMatmul, SumsAlone) { check({.M = 130, .K = 72, .N = 128, .bn = 128, .givesBf16 = false, .givesF32 = true}); }
