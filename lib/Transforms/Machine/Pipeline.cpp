@@ -28,6 +28,8 @@ void deepen(Function &kernel, int64_t stages) {
       ring.stages = stages;
       value->setType(context.type(ring));
     }
+    if (op.is(OpKind::For)) // What is done for each stage.
+      op.setOperand(1, Builder(&op).constantIndex(stages));
   }
 }
 
