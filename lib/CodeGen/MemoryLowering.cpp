@@ -129,6 +129,12 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
   IRBuilder &ir = k.ir;
   std::vector<int64_t> steps = op.attr("steps") ? op.intsAttr("steps") : std::vector<int64_t>(rank, 1);
   for (size_t axis = 0; axis < rank; ++axis) {
+    const Value *one = op.operand(firstIndex + unsigned(axis));
+    if (tileAxis[axis] < 0 && !one->type().isTile()) { // All lanes have this index.
+      program =
+          offsetBy(ir, program, k.scalar(op.operand(firstIndex + unsigned(axis))), pitches[axis], strided || mayBeNegative(*one));
+      continue;
+    }
     if (tileAxis[axis] < 0) {
       rows[axis] = &k.get(op.operand(firstIndex + unsigned(axis)));
       lastRows[axis] = ir.CreateSub(k.size(shape[axis]), k.i64(1));
@@ -226,6 +232,8 @@ llvm::Value *Access::address(const Group &group) {
       position = k.ir.CreateBinaryIntrinsic(llvm::Intrinsic::smax, position, k.i64(0));
       step = pitches[axis];
     } else {
+      if (tileAxis[axis] < 0)
+        continue;
       position = k.i64(group.index[size_t(tileAxis[axis])]);
     }
     elements = offsetBy(k.ir, elements, position, step, strided);

@@ -108,6 +108,11 @@ struct Access {
   std::string tileText;
 };
 
+/// Each lane has an index of its own along the buffer's axis.
+bool hasOwnIndices(const Operation &op, const Access &access, size_t axis) {
+  return op.operand(access.buffer + 1 + unsigned(axis))->type().isTile();
+}
+
 /// The tile axis of each buffer axis; nullopt after a report.
 std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &access, VerifyReporter &reporter) {
   Type buffer = op.operand(access.buffer)->type();
@@ -122,10 +127,10 @@ std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &acces
                          countText(axes, "axis") + " of " + operandText(op, access.buffer));
       return std::nullopt;
     }
-    // -1 stands where lanes have indices of their own; the others are distinct axes.
+    // -1 stands where lanes have indices of their own, at the machine level where all have one; the others are distinct axes.
     std::vector<int64_t> axesOnly = dims;
     for (size_t a = axes; a-- > 0;)
-      if (dims[a] == -1 && op.operand(access.buffer + 1 + unsigned(a))->type().isTile())
+      if (dims[a] == -1 && (op.function().level == Level::Machine || hasOwnIndices(op, access, a)))
         axesOnly.erase(axesOnly.begin() + int64_t(a));
     if (!expectAxes(op, "dims", axesOnly, access.tile.rank(), access.tile.str(), false, reporter))
       return std::nullopt;
@@ -138,9 +143,11 @@ std::optional<std::vector<int64_t>> checkDims(Operation &op, const Access &acces
     for (size_t a = 0; a < axes; ++a)
       dims.push_back(int64_t(a));
   }
+  bool ownIndices = false;
+  for (size_t a = 0; a < axes; ++a)
+    ownIndices |= hasOwnIndices(op, access, a);
   for (int t = 0; t < access.tile.rank(); ++t)
-    if (std::find(dims.begin(), dims.end(), t) == dims.end() && std::find(dims.begin(), dims.end(), -1) == dims.end() &&
-        !access.tile.shape()[size_t(t)].isConstant(1)) {
+    if (std::find(dims.begin(), dims.end(), t) == dims.end() && !ownIndices && !access.tile.shape()[size_t(t)].isConstant(1)) {
       reporter.error(op, ErrorCode::ShapeMismatch,
                      opText(op) + ": tile axis " + std::to_string(t) +
                          " is no axis of the buffer, so its extent must be 1: " + both);

@@ -16,10 +16,17 @@ bool Agent::boxOf(const Instr &instr, const AccessInfo &info, const LaunchBuffer
   box.stride.assign(rank, 0);
   std::vector<int64_t> start(axes);
   for (size_t axis = 0; axis < axes; ++axis) {
-    if (info.dims[axis] < 0)
+    if (info.dims[axis] == AccessInfo::ownIndices)
       continue; // Each lane adds its own.
-    size_t t = size_t(info.dims[axis]);
     start[axis] = index(instr.in[firstIndex + axis]);
+    if (info.dims[axis] == AccessInfo::oneIndex) {
+      if (start[axis] < 0 || start[axis] >= shape[axis])
+        return fail(instr, ErrorCode::OutOfBounds,
+                    "an access to '" + buffer.param->name + "' at index " + std::to_string(start[axis]) + " of axis " +
+                        std::to_string(axis) + " is outside its shape " + shapeString(buffer.param->dtype, shape));
+      continue;
+    }
+    size_t t = size_t(info.dims[axis]);
     int64_t step = info.step(axis);
     box.stride[t] += step * buffer.param->strides[axis];
     // In bounds are the t with 0 <= start + step * t < size; where that overflows, none is.
@@ -228,11 +235,11 @@ bool Agent::loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &res
     return noMemory(instr);
   bool empty = box.empty;
   for (size_t axis = 0; axis < info.dims.size(); ++axis)
-    empty |= info.dims[axis] < 0 && buffer.param->shape[axis] == 0;
+    empty |= info.dims[axis] == AccessInfo::ownIndices && buffer.param->shape[axis] == 0;
   std::vector<int64_t> strides = rowMajorStrides(info.extents);
   auto load = [&](int64_t lane, int64_t element) {
     for (size_t axis = 0; axis < info.dims.size(); ++axis) {
-      if (info.dims[axis] >= 0)
+      if (info.dims[axis] != AccessInfo::ownIndices)
         continue;
       const LaneArray &rows = slots[size_t(instr.in[1 + axis])].lanes;
       if (LaneState state = rows.stateAt(lane); state != Defined) { // Clamped, an undefined one reads some element.
@@ -281,7 +288,7 @@ bool Agent::loadLanes(const Instr &instr, const AccessInfo &info, LaneArray &res
 bool Agent::load(const Instr &instr) {
   LaneArray result;
   const AccessInfo &info = std::get<AccessInfo>(instr.info);
-  bool ownIndices = std::find(info.dims.begin(), info.dims.end(), -1) != info.dims.end();
+  bool ownIndices = std::find(info.dims.begin(), info.dims.end(), AccessInfo::ownIndices) != info.dims.end();
   // Parameters have the first slots.
   if (ownIndices ? !loadLanes(instr, info, result) : !loadBox(instr, info, instr.in[0], 1, result))
     return false;

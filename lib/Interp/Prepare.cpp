@@ -197,10 +197,14 @@ bool Preparer::prepareAccess(const Operation &op, Instr &instr, bool store) {
   info.steps = op.optionalInts("steps");
   bool fits = info.dims.size() == buffer.shape.size() && indices == buffer.shape.size() &&
               (info.steps.empty() || info.steps.size() == info.dims.size());
-  for (size_t a = 0; fits && a < info.dims.size(); ++a)
-    fits &= info.step(a) > 0 && (op.operand(unsigned(a) + (store ? 2 : 1))->type().isTile()
-                                     ? info.dims[a] == -1
-                                     : info.dims[a] >= 0 && size_t(info.dims[a]) < info.extents.size());
+  for (size_t a = 0; fits && a < info.dims.size(); ++a) {
+    bool isTile = op.operand(unsigned(a) + (store ? 2 : 1))->type().isTile();
+    if (info.dims[a] == -1 && !isTile)
+      info.dims[a] = AccessInfo::oneIndex;
+    fits &= info.step(a) > 0 &&
+            (isTile ? info.dims[a] == AccessInfo::ownIndices
+                    : info.dims[a] == AccessInfo::oneIndex || (info.dims[a] >= 0 && size_t(info.dims[a]) < info.extents.size()));
+  }
   if (!fits)
     return fail(ErrorCode::BadStructure, "an access does not fit its buffer", &op);
   info.masked.assign(info.extents.size(), info.absentOutside);

@@ -48,7 +48,8 @@ struct SpreadInfo {
 };
 struct AccessInfo {
   bool absentOutside = false; ///< Tile level: every axis is checked, and lanes outside are absent.
-  std::vector<int> dims;      ///< Tile axis of each buffer axis; -1 where lanes have indices of their own.
+  static constexpr int ownIndices = -1, oneIndex = -2;
+  std::vector<int> dims;      ///< Tile axis of each buffer axis; or where lanes have indices of their own, or all the same.
   std::vector<int64_t> steps; ///< Of each buffer axis; empty: all 1.
   int64_t step(size_t axis) const { return steps.empty() ? 1 : steps[axis]; }
   std::vector<bool> masked; ///< Per tile axis.

@@ -3,7 +3,7 @@
 
     PYTHONPATH=tools/python test/gpu/check_matmul.py [--device auto|cpu|cuda:0] [--count N] [--seed N] [--large]
 
-Draws sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type, whether x and w are transposed, and a chain behind
+Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type, whether x and w are transposed, and a chain behind
 the product: biases along rows and columns, a residual, functions, a result of another type, a second result. Rows of NaN and inf in x and
 columns of them in w must stay in theirs. On the GPU a second run has to give the same bits. Each result must be within the bound for sums
 of f32 (any order) and one rounding; prints what is not, and how the sums were far from f64.
@@ -47,6 +47,8 @@ class Combination:
         most = 2000 if large else 260
         size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
         self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
+        self.batch = pick((), (), (3,), (2, 2))
+        self.w_batch = self.batch if rng.random() < 0.6 else ()
         self.dtype = pick("bf16", "f16")
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
         self.rng, self.lines, self.inputs, self.params = rng, [], {}, []
@@ -60,8 +62,7 @@ class Combination:
     def input(self, name, sizes, scale=1.0):
         values = self.rng.standard_normal(sizes) * scale
         if self.poisoned and name in "xw":
-            place = int(self.rng.integers(sizes[0])), int(self.rng.integers(sizes[1]))
-            values[place] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
+            values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
         self.inputs[name] = to_bits(values, self.dtype)
         self.params.append(f"%{name}: {self.tensor(*sizes)}")
         return from_bits(self.inputs[name], self.dtype).reshape(sizes)
@@ -69,18 +70,21 @@ class Combination:
     def emit(self, text, sizes, dtype=None):
         self.lines.append(f"  {text} : {self.tensor(*sizes, dtype=dtype)}")
 
+    def operand(self, name, batch, rows, columns, across, scale=1.0):
+        """Its name in the graph and its values, as rows by columns."""
+        values = self.input(name, (*batch, columns, rows) if across else (*batch, rows, columns), scale)
+        if not across:
+            return name, values
+        axes = list(range(len(batch))) + [len(batch) + 1, len(batch)]
+        self.emit(f"%{name}t = transpose %{name}, perm = {axes}", (*batch, rows, columns))
+        return f"{name}t", values.swapaxes(-1, -2)
+
     def product(self):
         m, k, n = self.m, self.k, self.n
-        x = self.input("x", (k, m) if self.x_across else (m, k))
-        w = self.input("w", (n, k) if self.w_across else (k, n), k**-0.5)
-        names = {"x": "x", "w": "w"}
-        if self.x_across:
-            self.emit("%xt = transpose %x, perm = [1, 0]", (m, k))
-            x, names["x"] = x.T, "xt"
-        if self.w_across:
-            self.emit("%wt = transpose %w, perm = [1, 0]", (k, n))
-            w, names["w"] = w.T, "wt"
-        self.emit(f"%p = matmul %{names['x']}, %{names['w']}", (m, n))
+        x_name, x = self.operand("x", self.batch, m, k, self.x_across)
+        w_name, w = self.operand("w", self.w_batch, k, n, self.w_across, k**-0.5)
+        self.shape = (*self.batch, m, n)
+        self.emit(f"%p = matmul %{x_name}, %{w_name}", self.shape)
         with np.errstate(invalid="ignore"):
             self.value = x @ w
             # Tensor cores align the products of a few elements before they add and cut what is below.
@@ -88,11 +92,11 @@ class Combination:
 
     def step(self, text, value, error):
         self.count += 1
-        self.emit(f"%v{self.count} = {text}", (self.m, self.n))
+        self.emit(f"%v{self.count} = {text}", self.shape)
         self.name, self.value, self.error = f"v{self.count}", value, error
 
     def chain(self, pick):
-        self.name, self.count, shape = "p", 0, (self.m, self.n)
+        self.name, self.count, shape = "p", 0, self.shape
         results = []
         for _ in range(int(self.rng.integers(4))):
             kind = pick("columns", "rows", "residual", "function", "function", "second")
@@ -101,7 +105,7 @@ class Combination:
                     along = kind == "columns"
                     name = f"b{self.count}"
                     b = self.input(name, (self.n if along else self.m,))
-                    self.emit(f"%{name}b = broadcast %{name}, dims = [{int(along)}]", shape)
+                    self.emit(f"%{name}b = broadcast %{name}, dims = [{len(self.batch) + int(along)}]", shape)
                     self.step(f"add %{self.name}, %{name}b", self.value + (b if along else b[:, None]), self.error)
                 elif kind == "residual":
                     r = self.input(f"r{self.count}", shape)
@@ -120,7 +124,7 @@ class Combination:
 
     @property
     def text(self):
-        given = ", ".join(f"y{i}: {self.tensor(self.m, self.n, dtype=dtype)}" for i, (_, dtype, *_) in enumerate(self.results))
+        given = ", ".join(f"y{i}: {self.tensor(*self.shape, dtype=dtype)}" for i, (_, dtype, *_) in enumerate(self.results))
         names = ", ".join(f"%{name}" for name, *_ in self.results)
         return f"graph @g({', '.join(self.params)}) -> ({given}) {{\n" + "\n".join(self.lines) + f"\n  return {names}\n}}\n"
 

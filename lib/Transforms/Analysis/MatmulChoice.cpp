@@ -15,12 +15,14 @@ namespace {
 
 /// Along columns and the contracted axis; below it a block would be mostly empty, and one launch is quicker than copies before it.
 constexpr int64_t leastWork = 64;
+constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 
 /// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA reaches them or a copy of
 /// them (`align-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
-  int64_t columns, length;
+  int64_t columns, length, batches;
+  size_t rank; ///< Of the loops.
 };
 
 /// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
@@ -47,13 +49,21 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   const auto &loops = space.axes();
   DType dtype = product.operand(0)->type().dtype();
   bool isSixteen = dtype == DType::F16 || dtype == DType::BF16;
-  if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() != 3)
+  if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() < 3)
     return std::nullopt;
   auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
-  auto columns = loops[1].extent.constant(), length = loops[2].extent.constant();
-  if (!lhs || !rhs || !columns || !length || *columns < leastWork || *length < leastWork)
+  int m = space.rank() - 3, n = m + 1, k = m + 2;
+  auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
+  auto endsWith = [](const std::vector<int> &axes, int row, int column) {
+    return axes.size() <= maxTmaRank && axes.size() >= 2 && axes[axes.size() - 2] == row && axes.back() == column;
+  };
+  if (!lhs || !rhs || !(endsWith(*lhs, m, k) || endsWith(*lhs, k, m)) || !(endsWith(*rhs, k, n) || endsWith(*rhs, n, k)) ||
+      !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
-  return TensorCoreProduct{loops[0].extent, *columns, *length};
+  int64_t batches = 1;
+  for (int axis = 0; axis < m; ++axis)
+    batches *= loops[size_t(axis)].extent.constant().value_or(1);
+  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank())};
 }
 
 /// Blocks of the operands, and two parts of 64x64 of the result for each warpgroup.
@@ -77,7 +87,7 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &
   for (const Tile &tile : tiles) {
     if (tile.bn > 64 && columns <= tile.bn / 2)
       continue;
-    int64_t programs = ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
+    int64_t programs = product.batches * ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
     double waves = std::ceil(double(programs) / target.multiprocessors);
     // m64nNk16 takes N / 2 cycles; L2 gives about 46 bytes a cycle and multiprocessor.
     double math = double(tile.bm * tile.bn) / 32, traffic = double((tile.bm + tile.bn) * bk * 2) / 46;
@@ -91,10 +101,14 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &
   Schedule s;
   s.family = Schedule::Family::Matmul;
   s.unit = Schedule::Unit::Wgmma;
-  s.block = {best->bm, best->bn, bk};
-  s.warps = {best->bm / 16, 1, 1};
-  s.lanes = {1, 32, 1};
-  s.vec = {1, 1, 1};
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(product.rank, 1);
+  size_t n = product.rank - 2;
+  s.block[n - 1] = best->bm;
+  s.block[n] = best->bn;
+  s.block[n + 1] = bk;
+  s.warps[n - 1] = best->bm / 16;
+  s.lanes[n] = 32;
   s.stages = stagesThatFit(best->bm, best->bn, bk, target);
   s.raster = 8;
   return s;

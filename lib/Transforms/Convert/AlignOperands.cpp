@@ -13,6 +13,7 @@
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <map>
+#include <numeric>
 
 namespace minic {
 namespace {
@@ -51,17 +52,19 @@ public:
 private:
   Expected<void> align(Function &kernel, Operation &dot, unsigned i) {
     Operation *load = dot.operand(i)->definition();
-    if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() != 2)
+    if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2)
       return {}; // specialize-warps says what is wrong with it.
     std::vector<int64_t> dims = accessDims(*load);
     int64_t contracted = dot.intsAttr("axes")[0];
-    bool isAcross = i == 0 && dims[0] == contracted;
-    Type from = accessBuffer(*load)->type(), to = from;
+    size_t row = dims.size() - 2, column = row + 1;
+    bool isAcross = i == 0 && dims[row] == contracted;
+    Type from = accessBuffer(*load)->type();
+    std::vector<DimExpr> shape = from.shape();
     if (isAcross)
-      to = plan.module().context().withShape(from, {from.shape()[1], from.shape()[0]});
+      std::swap(shape[row], shape[column]);
     else
-      to = plan.module().context().withShape(
-          from, {from.shape()[0], roundedUp(from.shape()[1], i == 1 && dims[1] != contracted ? slab : rowMultiple)});
+      shape[column] = roundedUp(shape[column], i == 1 && dims[column] != contracted ? slab : rowMultiple);
+    Type to = plan.module().context().withShape(from, shape);
     if (to == from && !isAcross)
       return {};
     auto copy = copyKernel(from, to, isAcross);
@@ -82,8 +85,9 @@ private:
     std::vector<Value *> operands(load->operands().begin(), load->operands().end());
     operands[0] = rows;
     if (isAcross) {
-      std::swap(operands[1], operands[2]);
-      load->setAttr("dims", Attribute::ints({dims[1], dims[0]}));
+      std::swap(operands[1 + row], operands[1 + column]);
+      std::swap(dims[row], dims[column]);
+      load->setAttr("dims", Attribute::ints(dims));
     }
     load->setOperands(operands);
     signature.dropUnused();
@@ -96,12 +100,17 @@ private:
       return it->second;
     Type tensor = plan.module().context().withKind(to, TypeKind::Tensor);
     auto made = makeCopyKernel(plan, from, pass, [&](Builder &builder, Value *x) {
-      if (isAcross)
-        return builder.create(OpKind::Transpose, {x}, {tensor}, {{"perm", Attribute::ints({1, 0})}})->result();
-      DimExpr behind = to.shape()[1] - from.shape()[1];
+      if (isAcross) {
+        std::vector<int64_t> perm(size_t(tensor.rank()));
+        std::iota(perm.begin(), perm.end(), 0);
+        std::swap(perm[perm.size() - 2], perm.back());
+        return builder.create(OpKind::Transpose, {x}, {tensor}, {{"perm", Attribute::ints(perm)}})->result();
+      }
+      std::vector<DimExpr> low(size_t(tensor.rank()), 0), high = low;
+      high.back() = to.shape().back() - from.shape().back();
       return builder
           .create(OpKind::Pad, {x}, {tensor},
-                  {{"low", Attribute::dims({0, 0})}, {"high", Attribute::dims({0, behind})}, {"value", Attribute(0.0)}})
+                  {{"low", Attribute::dims(low)}, {"high", Attribute::dims(high)}, {"value", Attribute(0.0)}})
           ->result();
     });
     if (made)

@@ -74,26 +74,28 @@ private:
   void makeMaps() {
     for (unsigned i : {0u, 1u}) {
       Operation *load = dot.operand(i)->definition();
-      std::vector<int64_t> block = rowsAndColumns(*load), box = block;
+      std::vector<int64_t> box = boxOf(*load), block = {box.end() - 2, box.end()};
       Type buffer = load->operand(0)->type();
       // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the
       // speed.
-      if (auto rows = buffer.shape()[0].constant(); i == 0 && rows && *rows < box[0])
-        box[0] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
+      size_t r = box.size() - 2;
+      if (auto rows = buffer.shape()[r].constant(); i == 0 && rows && *rows < box[r])
+        box[r] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
       auto memoryOf = [&](const std::vector<int64_t> &extents) {
         return context.type(
             {.kind = TypeKind::Smem, .dtype = buffer.dtype(), .shape = {extents.begin(), extents.end()}, .swizzle = swizzle});
       };
       TypeStorage map{
           .kind = TypeKind::TensorMap, .dtype = buffer.dtype(), .shape = buffer.shape(), .swizzle = swizzle, .box = box};
-      operands[i] = {load, signature.addTensorMap(load->operand(0), context.type(map)), nullptr, memoryOf(block), memoryOf(box)};
+      operands[i] = {load, signature.addTensorMap(load->operand(0), context.type(map)), nullptr, memoryOf(block),
+                     memoryOf({box.end() - 2, box.end()})};
       operands[i].memory = top.create(OpKind::AllocShared, {}, {operands[i].block})->result();
       operands[i].memory->setName(load->operand(0)->name() + "_s");
     }
   }
 
-  /// The block's extents in the order of memory.
-  std::vector<int64_t> rowsAndColumns(const Operation &load) const {
+  /// The block's extents in the order of memory; 1 along batches.
+  std::vector<int64_t> boxOf(const Operation &load) const {
     std::vector<int64_t> extents = load.result()->type().extents(), result;
     for (int64_t axis : accessDims(load))
       result.push_back(extents[size_t(axis)]);
@@ -219,7 +221,7 @@ private:
       lhs = inner.create(OpKind::SharedView, {lhs, upper, zero}, {context.type(part)})->result();
     }
     Value *later = inner.compare("gt", at, zero);
-    bool isRowMajor = accessDims(*operands[1].load)[1] == axisM + 1;
+    bool isRowMajor = accessDims(*operands[1].load).back() == axisM + 1;
     Value *sum =
         inner.create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight}, {{"form", Attribute::word(isRowMajor ? "nn" : "nt")}})
             ->result();
@@ -298,13 +300,13 @@ private:
       return attribute.value;
     std::vector<int64_t> axes = *attribute.value.asInts();
     for (int64_t &axis : axes)
-      axis = axis < 0 ? axis : axis - axisM;
-    std::erase_if(axes, [&](int64_t axis) { return attribute.name == "mask" && axis > 1; });
+      axis = axis < axisM ? -1 : axis - axisM;
+    std::erase_if(axes, [&](int64_t axis) { return attribute.name == "mask" && (axis < 0 || axis > 1); });
     return Attribute::ints(axes);
   }
 
   Value *shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) {
-    if (axis > axisM + 1)
+    if (axis < axisM || axis > axisM + 1)
       return position;
     Value *distance = axis == axisM ? upper : left;
     if (factor != 1)
@@ -318,7 +320,7 @@ private:
       Value *&value = values[firstIndex(op) + a];
       if (dims[a] >= 0)
         value = shifted(builder, value, dims[a], steps.empty() ? 1 : steps[a]);
-      inner.push_back(dims[a] < 0 ? dims[a] : dims[a] - axisM);
+      inner.push_back(dims[a] < axisM ? -1 : dims[a] - axisM);
     }
     std::erase_if(attrs, [](const NamedAttribute &attribute) { return attribute.name == "dims"; });
     if (inner != std::vector<int64_t>{0, 1})
@@ -326,9 +328,14 @@ private:
     // A thread has pairs of columns, at even places.
     Type buffer = accessBuffer(op)->type();
     bool isPair = inner.size() > 0 && inner.back() == 1 && !buffer.isStrided() && buffer.shape().back().isMultipleOf(2) &&
-                  std::ranges::none_of(inner, [](int64_t axis) { return axis < 0; }) && (steps.empty() || steps.back() == 1) &&
+                  !hasIndexTiles(op) && (steps.empty() || steps.back() == 1) &&
                   isEven(op.operand(firstIndex(op) + unsigned(dims.size()) - 1));
     attrs.push_back({"vec", Attribute(isPair ? 2 : 1)});
+  }
+
+  static bool hasIndexTiles(const Operation &access) {
+    auto indices = access.operands().subspan(firstIndex(access));
+    return std::ranges::any_of(indices, [](const Value *index) { return index->type().isTile(); });
   }
 
   static bool isEven(const Value *value) {
@@ -359,6 +366,10 @@ Diagnostic cannotSpecialize(const Function &kernel, SourceLoc loc, std::string w
           .fix = "leave `unit` out, and give warps, lanes and vec instead"};
 }
 
+bool endsWith(const std::vector<int64_t> &axes, int64_t rows, int64_t columns) {
+  return axes.size() >= 2 && axes[axes.size() - 2] == rows && axes.back() == columns;
+}
+
 /// Why an operand of the product cannot come through TMA; empty if it can.
 std::string whyNoCopy(const Value &operand) {
   const Operation *load = operand.definition();
@@ -367,7 +378,7 @@ std::string whyNoCopy(const Value &operand) {
   Type buffer = accessBuffer(*load)->type();
   if (buffer.isStrided() || load->attr("steps"))
     return "an operand of its product has strides";
-  if (buffer.rank() != 2 || (buffer.dtype() != DType::F16 && buffer.dtype() != DType::BF16))
+  if (buffer.rank() < 2 || buffer.rank() > 5 || (buffer.dtype() != DType::F16 && buffer.dtype() != DType::BF16))
     return "an operand of its product is no matrix of f16 or bf16";
   if (!buffer.shape().back().isMultipleOf(8))
     return "rows of an operand do not start at multiples of 16 bytes";
@@ -395,16 +406,16 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   }
   if (pass.target.name != opInfo(OpKind::Wgmma).needs)
     return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
-  if (dot.result()->type().rank() != 3)
-    return cannotSpecialize(kernel, dot.loc(), "its product has batches");
   for (unsigned i : {0u, 1u})
     if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
       return cannotSpecialize(kernel, dot.loc(), why);
   std::vector<int64_t> lhs = accessDims(*dot.operand(0)->definition()), rhs = accessDims(*dot.operand(1)->definition());
-  if (lhs != std::vector<int64_t>{0, 2})
+  int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2;
+  if (!endsWith(lhs, m, k))
     return cannotSpecialize(kernel, dot.loc(), "its first operand does not have rows along the contracted axis");
-  if (rhs == std::vector<int64_t>{2, 1} &&
-      !accessBuffer(*dot.operand(1)->definition())->type().shape().back().isMultipleOf(partColumns))
+  if (!endsWith(rhs, k, n) && !endsWith(rhs, n, k))
+    return cannotSpecialize(kernel, dot.loc(), "its second operand is not a matrix, or several, one after the other");
+  if (endsWith(rhs, k, n) && !accessBuffer(*dot.operand(1)->definition())->type().shape().back().isMultipleOf(partColumns))
     return cannotSpecialize(kernel, dot.loc(), "rows of its second operand are no multiples of 64 elements");
   WarpSpecializer(kernel, *schedule, dot).run();
   return {};

@@ -28,15 +28,21 @@ public:
     Builder top(&programId);
     top.setLoc(programId.loc());
     int64_t programs = multiprocessors;
-    if (auto known = (grid[0] * grid[1]).constant())
+    DimExpr all = 1;
+    for (const DimExpr &extent : grid)
+      all = all * extent;
+    if (auto known = all.constant())
       programs = std::clamp<int64_t>(*known, 1, multiprocessors);
     std::vector<DimExpr> persistent{programs};
     first = top.create(OpKind::ProgramId, {}, {top.context().index()}, {{"grid", Attribute::dims(persistent)}})->result();
     first->setName("first");
     stride = top.constantIndex(programs);
-    rows = top.dim(grid[0]);
-    columns = top.dim(grid[1]);
-    tiles = top.scalarOp(OpKind::Mul, {rows, columns});
+    rows = top.dim(grid[grid.size() - 2]);
+    columns = top.dim(grid.back());
+    perBatch = top.dim(grid[grid.size() - 2] * grid.back());
+    tiles = top.dim(all);
+    for (size_t axis = 0; axis + 2 < grid.size(); ++axis)
+      batches.push_back(top.dim(grid[axis]));
     band = top.constantIndex(raster);
     bandTiles = top.scalarOp(OpKind::Mul, {columns, band});
     zero = top.constantIndex(0);
@@ -94,13 +100,21 @@ private:
 
   /// Emits where tile number `tile` is, and what the kernel computes from that.
   ValueMap placeOf(Builder &builder, Value *tile) {
+    ValueMap map;
+    if (!batches.empty()) {
+      Value *batch = builder.scalarOp(OpKind::DivU, {tile, perBatch});
+      tile = builder.scalarOp(OpKind::RemU, {tile, perBatch});
+      for (size_t axis = batches.size(); axis-- > 0;) {
+        map.map(programId.result(unsigned(axis)), axis ? builder.scalarOp(OpKind::RemU, {batch, batches[axis]}) : batch);
+        batch = axis ? builder.scalarOp(OpKind::DivU, {batch, batches[axis]}) : batch;
+      }
+    }
     Value *number = builder.scalarOp(OpKind::DivU, {tile, bandTiles}), *inside = builder.scalarOp(OpKind::RemU, {tile, bandTiles});
     Value *above = builder.scalarOp(OpKind::Mul, {number, band});
     Value *high = builder.scalarOp(OpKind::Min, {builder.scalarOp(OpKind::Sub, {rows, above}), band});
     Value *down = builder.scalarOp(OpKind::RemU, {inside, high});
-    ValueMap map;
-    map.map(programId.result(0), builder.scalarOp(OpKind::Add, {above, down}));
-    map.map(programId.result(1), builder.scalarOp(OpKind::DivU, {inside, high}));
+    map.map(programId.result(unsigned(batches.size())), builder.scalarOp(OpKind::Add, {above, down}));
+    map.map(programId.result(unsigned(batches.size()) + 1), builder.scalarOp(OpKind::DivU, {inside, high}));
     for (Operation *op : dependents)
       cloneOperation(builder, *op, map);
     return map;
@@ -121,7 +135,8 @@ private:
   std::vector<DimExpr> grid;
   std::vector<Operation *> dependents;
   Value *first = nullptr, *stride = nullptr, *rows = nullptr, *columns = nullptr, *tiles = nullptr, *band = nullptr,
-        *bandTiles = nullptr, *zero = nullptr;
+        *bandTiles = nullptr, *perBatch = nullptr, *zero = nullptr;
+  std::vector<Value *> batches; ///< How many there are along each axis before rows and columns.
 };
 
 } // namespace
@@ -131,7 +146,7 @@ Expected<void> passes::persist(Function &kernel, PassContext &pass) {
     return {};
   int64_t raster = *kernel.attr("schedule")->asRecord()->find("raster")->asInt();
   for (Operation &op : kernel.body())
-    if (op.is(OpKind::ProgramId) && op.numResults() == 2) {
+    if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {
       Persistence(kernel, op, raster, pass.target.multiprocessors).run();
       break;
     }

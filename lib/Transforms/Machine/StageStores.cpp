@@ -21,14 +21,19 @@
 namespace minic {
 namespace {
 
+/// Rows and columns, behind batches at one index each.
+bool isMatrix(const std::vector<int64_t> &dims) {
+  return dims.size() >= 2 && dims[dims.size() - 2] == 0 && dims.back() == 1 &&
+         std::ranges::count(dims, -1) == int64_t(dims.size()) - 2;
+}
+
 /// Parts of 64x64 16-bit elements that go to row-major matrices.
 bool canStage(const Operation &op) {
   if (!op.is(OpKind::Store))
     return false;
   Type tile = op.operand(0)->type(), buffer = accessBuffer(op)->type();
   return tile.extents() == std::vector<int64_t>{64, 64} && isFloat(tile.dtype()) && dtypeBytes(tile.dtype()) == 2 &&
-         !buffer.isStrided() && accessDims(op) == std::vector<int64_t>{0, 1} && !op.attr("steps") &&
-         buffer.shape().back().isMultipleOf(8);
+         !buffer.isStrided() && isMatrix(accessDims(op)) && !op.attr("steps") && buffer.shape().back().isMultipleOf(8);
 }
 
 class StoreStaging {
@@ -75,8 +80,9 @@ private:
     Builder builder(&store);
     builder.setLoc(store.loc());
     Value *buffer = store.operand(1);
-    TypeStorage map{
-        .kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = {64, 64}};
+    std::vector<int64_t> box(size_t(buffer->type().rank()), 1);
+    box[box.size() - 2] = box.back() = 64;
+    TypeStorage map{.kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = box};
     Value *out = signature.addTensorMap(buffer, context.type(map));
     Value *who = role.region().argument(0), *left = parts.region().argument(0);
     // Number `number` of `count` stores of part left / 64.
@@ -94,7 +100,9 @@ private:
     builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
     builder.create(OpKind::FenceAsync, {}, {});
     builder.create(OpKind::BarrierOp, {}, {});
-    builder.create(OpKind::TmaStore, {slot, out, store.operand(2), store.operand(3)}, {});
+    std::vector<Value *> copy{slot, out};
+    copy.insert(copy.end(), store.operands().begin() + firstIndex(store), store.operands().end());
+    builder.create(OpKind::TmaStore, copy, std::vector<Type>());
     store.erase();
   }
 
