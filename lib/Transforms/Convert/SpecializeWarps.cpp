@@ -131,7 +131,8 @@ private:
     inner.setLoc(dot.loc());
     std::vector<int64_t> extents = operand.block.extents();
     const std::array<int, 2> order{1, 0};
-    Layout layout = Schedule::coalesced(extents, order, 2, (groups + 1) * warpsOfGroup);
+    Layout layout = Schedule::coalesced(extents, order, 2, warpsOfGroup);
+    layout.warp.push_back({-1, groups + 1, 0}); // All roles' warps are there, three times four with two consumers.
     Value *zeros = inner.constant(context.tile(operand.block.dtype(), extents, context.layout(layout)), Attribute(0.0));
     inner.create(OpKind::SharedStore, {zeros, stageOf(inner, operand, number)}, {});
     inner.create(OpKind::FenceAsync, {}, {});

@@ -192,6 +192,10 @@ TEST(TensorCoreMatmul, OddNumberOfStores) { check({.M = 576, .K = 72, .N = 64, .
 TEST(TensorCoreMatmul, NamedRows) {
   check({.M = 200, .K = 72, .N = 128, .hasBias = true, .hasResidual = true, .rowsInText = isNamed});
 }
+// TMA brings the rows that there are, and the rest of the block is 0.
+TEST(TensorCoreMatmul, FewRows) { check({.M = 5, .K = 200, .N = 192, .hasBias = true}); }
+TEST(TensorCoreMatmul, FewRowsForTwoConsumers) { check({.M = 66, .K = 328, .N = 128, .bm = 128, .hasResidual = true}); }
+TEST(TensorCoreMatmul, FewRowsAndOneStage) { check({.M = 17, .K = 136, .N = 64, .stages = 1}); }
 TEST(TensorCoreMatmul, OneStage) { check({.M = 130, .K = 200, .N = 64, .stages = 1}); }
 TEST(TensorCoreMatmul, TwoStagesGoRound) { check({.M = 200, .K = 456, .N = 128, .stages = 2, .multiprocessors = 1}); }
 // Bands of 2 rows of tiles, and of the one that is left.
