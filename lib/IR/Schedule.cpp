@@ -253,6 +253,15 @@ bool runsOnTensorCores(const Function &kernel) {
   return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() && schedule->asRecord()->find("unit");
 }
 
+Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank) {
+  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), rank);
+  if (schedule)
+    return schedule;
+  Diagnostic error = schedule.errors().front();
+  error.loc = kernel.loc;
+  return error;
+}
+
 std::vector<ReductionStep> reductionOrder(const Layout &layout, int axis) {
   std::vector<ReductionStep> steps;
   for (const auto *modes : {&layout.reg, &layout.lane, &layout.warp})

@@ -399,12 +399,9 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   if (dots.size() != 1)
     return cannotSpecialize(kernel, kernel.loc, "it has " + std::to_string(dots.size()) + " products");
   Operation &dot = *dots[0];
-  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), dot.result()->type().rank());
-  if (!schedule) {
-    Diagnostic error = schedule.errors().front();
-    error.loc = kernel.loc;
-    return error;
-  }
+  auto schedule = tensorCoreSchedule(kernel, dot.result()->type().rank());
+  if (!schedule)
+    return schedule.takeErrors();
   if (pass.target.name != opInfo(OpKind::Wgmma).needs)
     return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
   for (unsigned i : {0u, 1u})
