@@ -30,7 +30,7 @@ llvm::Value *advanced(KernelLowering &k, llvm::Value *descriptor, int64_t bytes)
 
 constexpr int64_t stepK = 16;
 
-/// Memory with rows of K (a, and b if nt): 16 elements of K are 32 bytes of a row; slabs follow each other along K.
+/// Memory with rows of K (a as it is, b transposed): 16 elements of K are 32 bytes of a row; slabs follow each other along K.
 std::vector<llvm::Value *> descriptorsAlongRows(KernelLowering &k, Value *memory, int64_t depth) {
   Type type = memory->type();
   llvm::Value *first = descriptor(k, k.scalar(memory), 16); // One slab at a time, so the leading offset does not count.
@@ -41,7 +41,7 @@ std::vector<llvm::Value *> descriptorsAlongRows(KernelLowering &k, Value *memory
   return result;
 }
 
-/// Memory with rows of N (b if nn): 16 elements of K are 16 rows; the leading offset leads from slab to slab.
+/// Memory with rows of M or N (a transposed, b as it is): 16 elements of K are 16 rows; the leading offset leads from slab to slab.
 std::vector<llvm::Value *> descriptorsAcrossRows(KernelLowering &k, Value *memory, int64_t depth) {
   Type type = memory->type();
   llvm::Value *first = descriptor(k, k.scalar(memory), slabBytes(type));
@@ -69,8 +69,8 @@ void lowerUndefined(KernelLowering &k, Operation &op) {
 
 void lowerWgmma(KernelLowering &k, Operation &op) {
   Type result = op.result()->type(), a = op.operand(0)->type();
-  bool transposed = op.wordAttr("form") == "nt", inRegisters = a.isTile();
-  int64_t n = result.extents()[1], depth = a.extents()[1];
+  bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't', inRegisters = a.isTile();
+  int64_t n = result.extents()[1], depth = a.extents()[aTransposed ? 0 : 1];
   size_t count = size_t(result.layout()->numRegs());
   std::string type(dtypeName(a.dtype()));
 
@@ -78,7 +78,9 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
   for (size_t i = 0; i < count; ++i)
     call.addResult(k.ir.getFloatTy(), "f");
   auto bs = transposed ? descriptorsAlongRows(k, op.operand(1), depth) : descriptorsAcrossRows(k, op.operand(1), depth);
-  auto as = inRegisters ? std::vector<llvm::Value *>() : descriptorsAlongRows(k, op.operand(0), depth);
+  auto as = inRegisters   ? std::vector<llvm::Value *>()
+            : aTransposed ? descriptorsAcrossRows(k, op.operand(0), depth)
+                          : descriptorsAlongRows(k, op.operand(0), depth);
 
   // The predicate says whether the first product adds to the accumulators; the others always do.
   std::string products;
@@ -97,7 +99,10 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     call.addOperand(bs[step], "l");
     products += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16.f32." + type + "." + type + " {" +
                 numberedOperands(0, count) + "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") + ", 1, 1" +
-                (inRegisters ? "" : ", 0") + (transposed ? ", 0; " : ", 1; ");
+                (inRegisters   ? ""
+                 : aTransposed ? ", 1"
+                               : ", 0") +
+                (transposed ? ", 0; " : ", 1; ");
   }
   std::string predicate = "$" + std::to_string(call.nextNumber());
   llvm::Value *accumulate = op.numOperands() > 3 ? k.scalar(op.operand(3)) : k.ir.getInt1(op.numOperands() > 2);

@@ -396,7 +396,7 @@ std::optional<WgmmaShape> checkWgmmaOperands(Operation &op, VerifyReporter &repo
   Type a = op.operand(0)->type(), b = op.operand(1)->type();
   std::string both = ": " + operandText(op, 0) + ", " + operandText(op, 1);
   std::vector<int64_t> extents = b.extents();
-  bool transposed = op.wordAttr("form") == "nt";
+  bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't';
   WgmmaShape shape{extents[transposed ? 0 : 1], extents[transposed ? 1 : 0]};
   if (!a.isTile() && !expectSwizzle128(op, 0, reporter))
     return std::nullopt;
@@ -404,9 +404,14 @@ std::optional<WgmmaShape> checkWgmmaOperands(Operation &op, VerifyReporter &repo
     reporter.error(op, ErrorCode::OperandType, opText(op) + " needs a and b of one element type" + both);
     return std::nullopt;
   }
-  if (a.rank() != 2 || !a.shape()[0].isConstant(64) || !a.shape()[1].isConstant(shape.k)) {
+  if (a.isTile() && aTransposed) {
+    reporter.error(op, ErrorCode::BadLayout, opText(op) + " takes a transposed from shared memory alone: " + operandText(op, 0));
+    return std::nullopt;
+  }
+  if (a.rank() != 2 || !a.shape()[aTransposed ? 1 : 0].isConstant(64) || !a.shape()[aTransposed ? 0 : 1].isConstant(shape.k)) {
     reporter.error(op, ErrorCode::ShapeMismatch,
-                   opText(op) + " multiplies 64xK by " + (transposed ? "NxK transposed" : "KxN") + both);
+                   opText(op) + " multiplies " + (aTransposed ? "Kx64 transposed" : "64xK") + " by " +
+                       (transposed ? "NxK transposed" : "KxN") + both);
     return std::nullopt;
   }
   if (shape.n % 8 || shape.n < 8 || shape.n > 256 || shape.k % 16) {

@@ -104,14 +104,15 @@ bool Preparer::prepareRole(const Operation &op, Instr &instr) {
   return ok;
 }
 
-/// A dot of 64xK by KxN (nt: NxK) whose shared operands are read asynchronously, by all threads together.
+/// A dot of 64xK (Kx64) by KxN (NxK) whose shared operands are read asynchronously, by all threads together.
 bool Preparer::prepareWgmma(const Operation &op, Instr &instr) {
   Type lhs = op.operand(0)->type(), rhs = op.operand(1)->type();
   std::vector<int64_t> acc = op.result()->type().extents();
-  int64_t rows = acc[0], columns = acc[1], k = lhs.extents()[1];
-  bool transposed = op.wordAttr("form") == "nt";
+  int64_t rows = acc[0], columns = acc[1], k = rhs.extents()[op.wordAttr("form")[1] == 't' ? 1 : 0];
+  bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't';
   DotInfo info{.async = true, .contracted = k, .compute = DType::F32, .run = columns, .rhsStep = 1};
-  info.lhs = {.loop = {k, rows}, .stride = {1, k}, .outer = rows};
+  info.lhs = {.loop = {k, rows}, .outer = rows};
+  info.lhs.stride = aTransposed ? std::vector<int64_t>{rows, 1} : std::vector<int64_t>{1, k};
   info.rhs = {.loop = {k, columns}, .outer = columns};
   info.rhs.stride = transposed ? std::vector<int64_t>{1, k} : std::vector<int64_t>{columns, 1};
   if (lhs.isSmem())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs minic's kernels on a GPU and checks them against numpy in f64 and, bit for bit, against the interpreter.
 
-    test/gpu/check_gpu.py path/to/minic [--examples DIR] [--json OUT]
+    test/gpu/check_gpu.py path/to/minic [--examples DIR] [--only WORD] [--json OUT]
 
 Needs numpy and a GPU. Prints one line per case and ends with `N passed, N failed, N known misses`. A known miss asks what
 is wanted, falls short of it as docs/limits.md says, and fails the check once it does not.
@@ -36,8 +36,8 @@ def from_bf16(x):
 
 
 class Checker:
-    def __init__(self, minic, scratch):
-        self.minic, self.scratch, self.rows = minic, pathlib.Path(scratch), []
+    def __init__(self, minic, scratch, only=""):
+        self.minic, self.scratch, self.only, self.rows = minic, pathlib.Path(scratch), only, []
 
     def run(self, graph, inputs, outputs, *flags):
         """Results of `minic run` as arrays."""
@@ -58,6 +58,8 @@ class Checker:
         print(outcome, name, figures, flush=True)
 
     def case(self, name, body):
+        if self.only not in name:
+            return
         try:
             body()
         except Exception as error:  # A case that cannot run has failed; the others still say something.
@@ -162,11 +164,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("minic")
     parser.add_argument("--examples", default=str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--json")
     options = parser.parse_args()
     examples = pathlib.Path(options.examples)
     with tempfile.TemporaryDirectory() as scratch:
-        c = Checker(options.minic, scratch)
+        c = Checker(options.minic, scratch, options.only)
         gpu = ("--device=cuda", "--poison")
 
         def softmax(m, n, scale):

@@ -5,15 +5,13 @@
 //                                                          launch @k(%x, %w_rows, %y)
 //
 // Rows must start at multiples of 16 bytes, and where a block is wider than a swizzled row, they are whole ones of 64 elements (PTX
-// ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum. The first operand has
-// its rows along the contracted axis: one that lies across is transposed on the way.
+// ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum.
 #include "../CopyKernel.h"
 #include "../KernelSignature.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <map>
-#include <numeric>
 
 namespace minic {
 namespace {
@@ -56,18 +54,15 @@ private:
       return {}; // specialize-warps says what is wrong with it.
     std::vector<int64_t> dims = accessDims(*load);
     int64_t contracted = dot.intsAttr("axes")[0];
-    size_t row = dims.size() - 2, column = row + 1;
-    bool isAcross = i == 0 && dims[row] == contracted;
+    size_t column = dims.size() - 1;
+    bool holdsBlocks = dims[column] != contracted; // Rows run along the result: a block has several slabs.
     Type from = accessBuffer(*load)->type();
     std::vector<DimExpr> shape = from.shape();
-    if (isAcross)
-      std::swap(shape[row], shape[column]);
-    else
-      shape[column] = roundedUp(shape[column], i == 1 && dims[column] != contracted ? slab : rowMultiple);
+    shape[column] = roundedUp(shape[column], holdsBlocks ? slab : rowMultiple);
     Type to = plan.module().context().withShape(from, shape);
-    if (to == from && !isAcross)
+    if (to == from)
       return {};
-    auto copy = copyKernel(from, to, isAcross);
+    auto copy = copyKernel(from, to);
     if (!copy)
       return copy.takeErrors();
     KernelSignature signature(kernel);
@@ -84,28 +79,17 @@ private:
     });
     std::vector<Value *> operands(load->operands().begin(), load->operands().end());
     operands[0] = rows;
-    if (isAcross) {
-      std::swap(operands[1 + row], operands[1 + column]);
-      std::swap(dims[row], dims[column]);
-      load->setAttr("dims", Attribute::ints(dims));
-    }
     load->setOperands(operands);
     signature.dropUnused();
-    return isAcross ? align(kernel, dot, i) : Expected<void>(); // Its rows may have to be padded now.
+    return {};
   }
 
-  Expected<CopyKernel> copyKernel(Type from, Type to, bool isAcross) {
-    auto it = copies.find({from, to, isAcross});
+  Expected<CopyKernel> copyKernel(Type from, Type to) {
+    auto it = copies.find({from, to});
     if (it != copies.end())
       return it->second;
     Type tensor = plan.module().context().withKind(to, TypeKind::Tensor);
     auto made = makeCopyKernel(plan, from, pass, [&](Builder &builder, Value *x) {
-      if (isAcross) {
-        std::vector<int64_t> perm(size_t(tensor.rank()));
-        std::iota(perm.begin(), perm.end(), 0);
-        std::swap(perm[perm.size() - 2], perm.back());
-        return builder.create(OpKind::Transpose, {x}, {tensor}, {{"perm", Attribute::ints(perm)}})->result();
-      }
       std::vector<DimExpr> low(size_t(tensor.rank()), 0), high = low;
       high.back() = to.shape().back() - from.shape().back();
       return builder
@@ -114,13 +98,13 @@ private:
           ->result();
     });
     if (made)
-      copies.insert({{from, to, isAcross}, *made});
+      copies.insert({{from, to}, *made});
     return made;
   }
 
   Function &plan;
   PassContext &pass;
-  std::map<std::tuple<Type, Type, bool>, CopyKernel> copies;
+  std::map<std::pair<Type, Type>, CopyKernel> copies;
 };
 
 } // namespace

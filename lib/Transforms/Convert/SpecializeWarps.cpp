@@ -79,7 +79,7 @@ private:
       // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the
       // speed.
       size_t r = box.size() - 2;
-      if (auto rows = buffer.shape()[r].constant(); i == 0 && rows && *rows < box[r])
+      if (auto rows = buffer.shape()[r].constant(); i == 0 && rows && *rows < box[r] && !isAcross(*load))
         box[r] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
       auto memoryOf = [&](const std::vector<int64_t> &extents) {
         return context.type(
@@ -218,14 +218,16 @@ private:
     Value *lhs = stageOf(inner, operands[0], position), *rhs = stageOf(inner, operands[1], position);
     if (groups > 1) {
       TypeStorage part = operands[0].block.get();
-      part.shape = {warpgroupRows, bk};
-      lhs = inner.create(OpKind::SharedView, {lhs, upper, zero}, {context.type(part)})->result();
+      part.shape = isAcross() ? std::vector<DimExpr>{bk, warpgroupRows} : std::vector<DimExpr>{warpgroupRows, bk};
+      std::vector<Value *> place = isAcross() ? std::vector{lhs, zero, upper} : std::vector{lhs, upper, zero};
+      lhs = inner.create(OpKind::SharedView, place, std::vector{context.type(part)})->result();
     }
     Value *later = inner.compare("gt", at, zero);
     bool isRowMajor = accessDims(*operands[1].load).back() == axisM + 1;
-    Value *sum =
-        inner.create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight}, {{"form", Attribute::word(isRowMajor ? "nn" : "nt")}})
-            ->result();
+    Value *sum = inner
+                     .create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight},
+                             {{"form", Attribute::word(std::string(isAcross() ? "t" : "n") + (isRowMajor ? "n" : "t"))}})
+                     ->result();
     Value *held = inner.create(OpKind::WgmmaWait, {sum}, {inflight}, {{"pending", Attribute(0)}})->result();
     inner.create(OpKind::MbarrierArrive, {empty, position}, {});
     Value *next = inner.scalarOp(OpKind::Add, {position, one});
@@ -236,6 +238,10 @@ private:
     emitEpilogue(builder, done);
     builder.create(OpKind::Yield, {}, {});
   }
+
+  /// The first operand lies with rows of the product's rows, not of the contracted axis.
+  bool isAcross() const { return isAcross(*operands[0].load); }
+  bool isAcross(const Operation &load) const { return accessDims(load).back() == axisM; }
 
   //===- Epilogue -===//
 
@@ -409,8 +415,10 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
       return cannotSpecialize(kernel, dot.loc(), why);
   std::vector<int64_t> lhs = accessDims(*dot.operand(0)->definition()), rhs = accessDims(*dot.operand(1)->definition());
   int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2;
-  if (!endsWith(lhs, m, k))
-    return cannotSpecialize(kernel, dot.loc(), "its first operand does not have rows along the contracted axis");
+  if (!endsWith(lhs, m, k) && !endsWith(lhs, k, m))
+    return cannotSpecialize(kernel, dot.loc(), "its first operand is not a matrix, or several, one after the other");
+  if (endsWith(lhs, k, m) && !accessBuffer(*dot.operand(0)->definition())->type().shape().back().isMultipleOf(partColumns))
+    return cannotSpecialize(kernel, dot.loc(), "rows of its first operand are no multiples of 64 elements");
   if (!endsWith(rhs, k, n) && !endsWith(rhs, n, k))
     return cannotSpecialize(kernel, dot.loc(), "its second operand is not a matrix, or several, one after the other");
   if (endsWith(rhs, k, n) && !accessBuffer(*dot.operand(1)->definition())->type().shape().back().isMultipleOf(partColumns))
