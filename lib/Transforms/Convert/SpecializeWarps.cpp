@@ -392,6 +392,15 @@ std::string whyNoCopy(const Value &operand) {
   return "";
 }
 
+/// True if the product is one sweep along the contracted axis, from 0 on: what `tile` makes.
+bool isWholeSweep(const Operation &dot) {
+  const Operation *loop = dot.parentOp();
+  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1))
+    return false;
+  const Operation *start = (loop ? loop->operand(3) : dot.operand(2))->definition();
+  return start && start->is(OpKind::Constant) && start->attr("value")->asFloat() && *start->attr("value")->asFloat() == 0;
+}
+
 } // namespace
 
 Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
@@ -410,6 +419,8 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
     return schedule.takeErrors();
   if (pass.target.name != opInfo(OpKind::Wgmma).needs)
     return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
+  if (!isWholeSweep(dot))
+    return cannotSpecialize(kernel, dot.loc(), "its product is no single sweep that starts from 0");
   for (unsigned i : {0u, 1u})
     if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
       return cannotSpecialize(kernel, dot.loc(), why);

@@ -16,7 +16,8 @@ constexpr int64_t isNamed = -1;
 struct Product {
   int64_t M, K, N;
   int64_t bm = 64, bn = 64, stages = 4, raster = 8;
-  bool isTransposed = false, hasBias = false, hasResidual = false, hasRelu = false;
+  bool isTransposed = false, isAcross = false, ///< Of w, and of x.
+      hasBias = false, hasResidual = false, hasRelu = false;
   bool givesBf16 = true, givesF32 = false; ///< The f32 one is x w alone.
   int64_t rowsInText = 0;                  ///< 0: M; isNamed: a name.
   int64_t multiprocessors = 3;             ///< Few, so that a program has several tiles.
@@ -30,8 +31,8 @@ std::string schedule(const Product &p) {
 std::string graphText(const Product &p) {
   std::string rows = p.rowsInText == isNamed ? "M" : std::to_string(p.M), k = std::to_string(p.K), n = std::to_string(p.N);
   std::string matrix = "tensor<" + rows + "x" + n + "x", bf16 = matrix + "bf16>", f32 = matrix + "f32>";
-  std::string text =
-      "graph @g(%x: tensor<" + rows + "x" + k + "xbf16>, %w: tensor<" + (p.isTransposed ? n + "x" + k : k + "x" + n) + "xbf16>";
+  std::string text = "graph @g(%x: tensor<" + (p.isAcross ? k + "x" + rows : rows + "x" + k) + "xbf16>, %w: tensor<" +
+                     (p.isTransposed ? n + "x" + k : k + "x" + n) + "xbf16>";
   if (p.hasBias)
     text += ", %b: tensor<" + n + "xbf16>";
   if (p.hasResidual)
@@ -40,7 +41,10 @@ std::string graphText(const Product &p) {
           (p.givesF32 ? "s: " + f32 : "") + ") {\n";
   if (p.isTransposed)
     text += "  %wt = transpose %w, perm = [1, 0] : tensor<" + k + "x" + n + "xbf16>\n";
-  text += "  %s = matmul %x, " + std::string(p.isTransposed ? "%wt" : "%w") + " : " + f32 + "\n";
+  if (p.isAcross)
+    text += "  %xt = transpose %x, perm = [1, 0] : tensor<" + rows + "x" + k + "xbf16>\n";
+  text += "  %s = matmul " + std::string(p.isAcross ? "%xt, " : "%x, ") + std::string(p.isTransposed ? "%wt" : "%w") + " : " + f32 +
+          "\n";
   std::string last = "%s";
   auto step = [&](const std::string &name, const std::string &op) {
     text += "  %" + name + " = " + op + "\n";
@@ -132,7 +136,7 @@ void checkNumbers(const Product &p, const Ran &ran) {
     for (int64_t n = 0; n < p.N; ++n) {
       double sum = 0, size = 0;
       for (int64_t k = 0; k < p.K; ++k) {
-        double product = x.get(m * p.K + k) * w.get(p.isTransposed ? n * p.K + k : k * p.N + n);
+        double product = x.get(p.isAcross ? k * p.M + m : m * p.K + k) * w.get(p.isTransposed ? n * p.K + k : k * p.N + n);
         sum += product;
         size += std::fabs(product);
       }
@@ -160,7 +164,7 @@ void check(const Product &p, const std::function<void(std::vector<HostTensor> &)
   for (size_t count = 1; count <= std::size(allPasses); ++count) {
     SCOPED_TRACE(std::string("after ") + allPasses[count - 1]);
     Ran ran = runAfter(p, std::span(allPasses).first(count), change);
-    EXPECT_NE(ran.text.find("wgmma n"), std::string::npos) << ran.text;
+    EXPECT_NE(ran.text.find(" = wgmma "), std::string::npos) << ran.text;
     checkNumbers(p, ran);
   }
 }
@@ -182,6 +186,10 @@ TEST(TensorCoreMatmul, RowsThatDoNotStartAt16Bytes) {
 TEST(TensorCoreMatmul, OddColumnsOfTransposedWeights) {
   check({.M = 70, .K = 70, .N = 75, .isTransposed = true, .givesF32 = true});
 }
+TEST(TensorCoreMatmul, RowsThatLieAcross) {
+  check({.M = 130, .K = 136, .N = 64, .bm = 128, .isAcross = true, .hasResidual = true});
+}
+TEST(TensorCoreMatmul, BothAcross) { check({.M = 70, .K = 72, .N = 72, .isTransposed = true, .isAcross = true, .hasBias = true}); }
 TEST(TensorCoreMatmul, OneBlockOfK) { check({.M = 128, .K = 64, .N = 128, .bm = 128, .hasBias = true}); }
 TEST(TensorCoreMatmul, LessThanABlockOfK) { check({.M = 8, .K = 8, .N = 64}); }
 TEST(TensorCoreMatmul, SumsAlone) { check({.M = 130, .K = 72, .N = 128, .bn = 128, .givesBf16 = false, .givesF32 = true}); }
