@@ -16,8 +16,8 @@ constexpr int64_t isNamed = -1;
 struct Product {
   int64_t M, K, N;
   int64_t bm = 64, bn = 64, stages = 4, raster = 8;
-  bool isTransposed = false, isAcross = false, ///< Of w, and of x.
-      hasBias = false, hasResidual = false, hasRelu = false;
+  bool isTransposed = false, isAcross = false; ///< Whether w, and x, has the contracted axis elsewhere in memory.
+  bool hasBias = false, hasResidual = false, hasRelu = false;
   bool givesBf16 = true, givesF32 = false; ///< The f32 one is x w alone.
   int64_t rowsInText = 0;                  ///< 0: M; isNamed: a name.
   int64_t multiprocessors = 3;             ///< Few, so that a program has several tiles.
