@@ -1,6 +1,7 @@
 // The checks of types by themselves: sizes, strides of shared memory, layouts of tiles.
 #include "OpVerify.h"
 
+#include "minic/IR/SharedLayout.h"
 #include "minic/Support/TensorMap.h"
 
 #include <algorithm>
@@ -65,8 +66,8 @@ std::optional<TypeFault> findStrideFault(Type type) {
 
 std::optional<TypeFault> findSmemFault(Type type) {
   auto fault = [&](std::string why) { return TypeFault{ErrorCode::BadLayout, type.str() + " " + why}; };
-  if (type.stages() < 1 || type.stages() > 64)
-    return fault("must have from 1 to 64 stages");
+  if (type.stages() < 1 || type.stages() > maxStages)
+    return fault("must have from 1 to " + std::to_string(maxStages) + " stages");
   if (!type.swizzle())
     return type.get().slab ? std::optional(fault("has `slab`, which only swizzled memory has")) : findStrideFault(type);
   if (!type.strides().empty() || type.rank() != 2)

@@ -1,5 +1,8 @@
 #include "minic/IR/Schedule.h"
 
+#include "minic/IR/SharedLayout.h"
+
+#include <algorithm>
 #include <bit>
 
 namespace minic {
@@ -52,21 +55,18 @@ public:
   explicit FieldReader(const RecordAttr &attr) : attr(attr) {}
 
   void word(std::string_view name, std::string_view expected) {
-    ++seen;
-    const Attribute *field = attr.find(name);
+    const Attribute *field = find(name);
     if (!field || field->str() != expected)
       fail(name, "expected `" + std::string(expected) + "`");
   }
   int64_t number(std::string_view name) {
-    ++seen;
-    const Attribute *field = attr.find(name);
+    const Attribute *field = find(name);
     if (!field || !field->asInt())
       return fail(name, "expected an integer"), 1;
     return checked(name, *field->asInt());
   }
   std::vector<int64_t> list(std::string_view name, size_t size) {
-    ++seen;
-    const Attribute *field = attr.find(name);
+    const Attribute *field = find(name);
     auto values = field ? field->asInts() : std::nullopt;
     if (!values || values->size() != size) {
       fail(name, "expected a list of " + std::to_string(size) + " integers");
@@ -77,10 +77,9 @@ public:
     return *values;
   }
   std::optional<Diagnostic> finish() {
-    if (!error && seen != attr.fields.size())
-      for (const auto &[name, value] : attr.fields)
-        if (!known(name))
-          fail(name, "unknown field");
+    for (const auto &[name, value] : attr.fields)
+      if (std::ranges::find(read, name) == read.end())
+        fail(name, "unknown field");
     return error;
   }
   void fail(std::string_view name, std::string why) {
@@ -95,15 +94,12 @@ private:
       return fail(name, std::to_string(value) + " is not a power of two between 1 and 1048576"), 1;
     return value;
   }
-  bool known(std::string_view name) const {
-    for (std::string_view field :
-         {"block", "warps", "lanes", "vec", "align", "cluster", "resident", "bm", "bn", "bk", "unit", "stages", "raster"})
-      if (field == name)
-        return true;
-    return false;
+  const Attribute *find(std::string_view name) {
+    read.push_back(name);
+    return attr.find(name);
   }
   const RecordAttr &attr;
-  size_t seen = 0;
+  std::vector<std::string_view> read; ///< Fields that this kind of schedule has.
   std::optional<Diagnostic> error;
 };
 
@@ -114,6 +110,8 @@ void readWgmma(Schedule &s, FieldReader &fields) {
   s.unit = Schedule::Unit::Wgmma;
   s.stages = fields.number("stages");
   s.raster = fields.number("raster");
+  if (s.stages > maxStages)
+    fields.fail("stages", "more than " + std::to_string(maxStages));
   if (s.block[m] != 64 && s.block[m] != 128)
     fields.fail("bm", "wgmma has 64 rows in a warpgroup, and there are one or two of those");
   if (s.block[n] < 64 || s.block[n] > 256)
@@ -253,6 +251,15 @@ Layout Schedule::coalesced(std::span<const int64_t> extents, std::span<const int
 bool runsOnTensorCores(const Function &kernel) {
   const Attribute *schedule = kernel.attr("schedule");
   return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() && schedule->asRecord()->find("unit");
+}
+
+Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank) {
+  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), rank);
+  if (schedule)
+    return schedule;
+  Diagnostic error = schedule.errors().front();
+  error.loc = kernel.loc;
+  return error;
 }
 
 std::vector<ReductionStep> reductionOrder(const Layout &layout, int axis) {

@@ -223,7 +223,7 @@ class DryRun(unittest.TestCase):
         lines = self.run_peers().stdout.splitlines()
         works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
         self.assertEqual(works, list(cases.CASES))
-        self.assertEqual(len(lines) - len(works), 20 + 3 + 11 + 10 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
+        self.assertEqual(len(lines) - len(works), 20 + 3 + 11 + 12 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
         self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
         self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
         softmax = lines[0].split(": ")[1].split(", ")

@@ -41,6 +41,8 @@ struct Schedule {
 
 /// True if the kernel's schedule is one for tensor cores: #matmul<unit = wgmma>.
 bool runsOnTensorCores(const Function &kernel);
+/// That schedule, for a product of so many loop axes. Errors are at the kernel.
+Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank = 3);
 
 /// The order in which a reduction combines the positions along one tile axis, given by the layout: groups of index bits, each
 /// combined by halving (x[i] with x[i + n/2]). First the register modes, slowest first; then the lane modes; then the warp modes.

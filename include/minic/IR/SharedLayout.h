@@ -13,6 +13,8 @@ namespace minic {
 
 /// Alignment of swizzled memory: the pattern repeats after 8 rows of 128 bytes, which tma and wgmma take from the address.
 inline constexpr int64_t swizzleAlignment = 1024;
+/// Shared memory has at most so many.
+inline constexpr int64_t maxStages = 64;
 
 /// Columns of a slab.
 int64_t slabColumns(Type smem);

@@ -52,6 +52,8 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() < 3)
     return std::nullopt;
   auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
+  if (std::ranges::any_of(loops, [](const auto &axis) { return axis.extent.constant() == 0; }))
+    return std::nullopt; // No tensor map has a size of 0.
   int m = space.rank() - 3, n = m + 1, k = m + 2;
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
   auto endsWith = [](const std::vector<int> &axes, int row, int column) {

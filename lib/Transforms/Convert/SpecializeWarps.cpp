@@ -131,7 +131,8 @@ private:
     inner.setLoc(dot.loc());
     std::vector<int64_t> extents = operand.block.extents();
     const std::array<int, 2> order{1, 0};
-    Layout layout = Schedule::coalesced(extents, order, 2, (groups + 1) * warpsOfGroup);
+    Layout layout = Schedule::coalesced(extents, order, 2, warpsOfGroup);
+    layout.warp.push_back({-1, groups + 1, 0}); // All roles' warps are there, three times four with two consumers.
     Value *zeros = inner.constant(context.tile(operand.block.dtype(), extents, context.layout(layout)), Attribute(0.0));
     inner.create(OpKind::SharedStore, {zeros, stageOf(inner, operand, number)}, {});
     inner.create(OpKind::FenceAsync, {}, {});
@@ -391,6 +392,15 @@ std::string whyNoCopy(const Value &operand) {
   return "";
 }
 
+/// True if the product is one sweep along the contracted axis, from 0 on: what `tile` makes.
+bool isWholeSweep(const Operation &dot) {
+  const Operation *loop = dot.parentOp();
+  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1))
+    return false;
+  const Operation *start = (loop ? loop->operand(3) : dot.operand(2))->definition();
+  return start && start->is(OpKind::Constant) && start->attr("value")->asFloat() && *start->attr("value")->asFloat() == 0;
+}
+
 } // namespace
 
 Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
@@ -404,14 +414,13 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   if (dots.size() != 1)
     return cannotSpecialize(kernel, kernel.loc, "it has " + std::to_string(dots.size()) + " products");
   Operation &dot = *dots[0];
-  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), dot.result()->type().rank());
-  if (!schedule) {
-    Diagnostic error = schedule.errors().front();
-    error.loc = kernel.loc;
-    return error;
-  }
+  auto schedule = tensorCoreSchedule(kernel, dot.result()->type().rank());
+  if (!schedule)
+    return schedule.takeErrors();
   if (pass.target.name != opInfo(OpKind::Wgmma).needs)
     return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
+  if (!isWholeSweep(dot))
+    return cannotSpecialize(kernel, dot.loc(), "its product is no single sweep that starts from 0");
   for (unsigned i : {0u, 1u})
     if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
       return cannotSpecialize(kernel, dot.loc(), why);

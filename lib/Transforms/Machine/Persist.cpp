@@ -18,6 +18,14 @@
 namespace minic {
 namespace {
 
+/// The loop of a role that carries the ring position, as its first value; null if there is none.
+Operation *ringSweep(Operation &role) {
+  for (Operation &op : role.region())
+    if (op.is(OpKind::For) && op.numResults() > 0 && op.result()->type().isIndex())
+      return &op;
+  return nullptr;
+}
+
 class Persistence {
 public:
   Persistence(Function &kernel, Operation &programId, int64_t raster, int64_t multiprocessors)
@@ -75,7 +83,7 @@ private:
         work.push_back(&op);
     Builder outer(region, work.back()->next());
     outer.setLoc(role.loc());
-    Operation *sweep = ringSweep(work);
+    Operation *sweep = ringSweep(role);
     Operation *loop = outer.create(OpKind::For, {first, tiles, stride, zero}, {outer.context().index()});
     Block &body = loop->addRegion();
     Value *tile = body.addArgument(outer.context().index(), "t"), *position = body.addArgument(outer.context().index(), "i");
@@ -88,14 +96,6 @@ private:
       remap(*op, map);
     }
     sweep->setOperand(3, position);
-  }
-
-  /// The loop that carries the ring position, as its first value.
-  static Operation *ringSweep(const std::vector<Operation *> &work) {
-    auto carries = [](Operation *op) { return op->is(OpKind::For) && op->numResults() > 0 && op->result()->type().isIndex(); };
-    auto found = std::ranges::find_if(work, carries);
-    assert(found != work.end() && "a role without a ring");
-    return *found;
   }
 
   /// Emits where tile number `tile` is, and what the kernel computes from that.
@@ -144,10 +144,18 @@ private:
 Expected<void> passes::persist(Function &kernel, PassContext &pass) {
   if (!runsOnTensorCores(kernel))
     return {};
-  int64_t raster = *kernel.attr("schedule")->asRecord()->find("raster")->asInt();
+  auto schedule = tensorCoreSchedule(kernel);
+  if (!schedule)
+    return schedule.takeErrors();
+  for (Operation &op : kernel.body())
+    if (op.is(OpKind::Role) && !ringSweep(op))
+      return Diagnostic{.code = ErrorCode::BadSchedule,
+                        .message = "kernel @" + kernel.name +
+                                   " has a schedule for tensor cores, and a role without a loop that carries a ring position",
+                        .loc = op.loc()};
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {
-      Persistence(kernel, op, raster, pass.target.multiprocessors).run();
+      Persistence(kernel, op, schedule->raster, pass.target.multiprocessors).run();
       break;
     }
   kernel.removeAttr("schedule");

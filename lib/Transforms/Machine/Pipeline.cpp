@@ -73,10 +73,14 @@ void keepOneInFlight(const Sweep &sweep) {
 } // namespace
 
 Expected<void> passes::pipeline(Function &kernel, PassContext &) {
-  int64_t stages = runsOnTensorCores(kernel) ? *kernel.attr("schedule")->asRecord()->find("stages")->asInt() : 1;
-  if (stages == 1)
+  if (!runsOnTensorCores(kernel))
     return {};
-  deepen(kernel, stages);
+  auto schedule = tensorCoreSchedule(kernel);
+  if (!schedule)
+    return schedule.takeErrors();
+  if (schedule->stages == 1)
+    return {};
+  deepen(kernel, schedule->stages);
   for (Operation &op : kernel.body())
     if (op.is(OpKind::Role))
       if (auto sweep = sweepOf(op))

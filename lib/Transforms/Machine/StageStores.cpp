@@ -36,6 +36,12 @@ bool canStage(const Operation &op) {
          !buffer.isStrided() && isMatrix(accessDims(op)) && !op.attr("steps") && buffer.shape().back().isMultipleOf(8);
 }
 
+/// A loop over 64 columns at a time, from the first one on. An unrolled loop has constant bounds.
+bool goesThroughParts(const Operation &op) {
+  auto is = [&](unsigned i, int64_t value) { return *op.operand(i)->definition()->attr("value")->asInt() == value; };
+  return op.is(OpKind::For) && op.attr("unroll") && is(0, 0) && is(2, 64);
+}
+
 class StoreStaging {
 public:
   StoreStaging(Function &kernel, Operation &role, Operation &parts)
@@ -50,6 +56,7 @@ public:
       return;
     Builder outside(&role);
     outside.setLoc(stores[0]->loc());
+    who = !role.region().arguments().empty() ? role.region().argument(0) : role.region().addArgument(context.index(), "who");
     int64_t groups = role.attr("instances") ? role.intAttr("instances") : 1;
     DType dtype = stores[0]->operand(0)->type().dtype();
     std::erase_if(stores, [&](const Operation *op) { return op->operand(0)->type().dtype() != dtype; });
@@ -84,7 +91,7 @@ private:
     box[box.size() - 2] = box.back() = 64;
     TypeStorage map{.kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = box};
     Value *out = signature.addTensorMap(buffer, context.type(map));
-    Value *who = role.region().argument(0), *left = parts.region().argument(0);
+    Value *left = parts.region().argument(0);
     // Number `number` of `count` stores of part left / 64.
     Value *part = builder.scalarOp(OpKind::DivU, {left, builder.constantIndex(64)});
     Value *order = builder.scalarOp(
@@ -109,7 +116,7 @@ private:
   Function &kernel;
   Operation &role, &parts;
   Context &context;
-  Value *memory = nullptr;
+  Value *memory = nullptr, *who = nullptr;
   KernelSignature signature{kernel};
   Type one; ///< One buffer.
 };
@@ -122,7 +129,7 @@ Expected<void> passes::stageStores(Function &kernel, PassContext &) {
   for (Operation &role : kernel.body())
     if (role.is(OpKind::Role))
       for (Operation &op : role.region())
-        if (op.is(OpKind::For) && op.attr("unroll"))
+        if (goesThroughParts(op))
           StoreStaging(kernel, role, op).run();
   return {};
 }

@@ -671,8 +671,9 @@ TEST(MachineParser, WordsOfOps) {
     auto module = parseModule(context, SourceBuffer("test.ir", kernel(op)));
     return module ? std::string() : text(module.errors());
   };
-  EXPECT_NE(said("%f = wgmma tt %xs, %ws : inflight<tile<64x64xf32, #acc>>").find("the form is one of `nn`, `nt`, not `tt`"),
-            std::string::npos);
+  EXPECT_NE(
+      said("%f = wgmma tm %xs, %ws : inflight<tile<64x64xf32, #acc>>").find("the form is one of `nn`, `nt`, `tn`, `tt`, not `tm`"),
+      std::string::npos);
   EXPECT_NE(said("mbarrier_wait %full, %c0, lap = next").find("the lap is one of `this`, `previous`, not `next`"),
             std::string::npos);
 }
