@@ -41,7 +41,12 @@ public:
       all = all * extent;
     if (auto known = all.constant())
       programs = std::clamp<int64_t>(*known, 1, multiprocessors);
-    std::vector<DimExpr> persistent{programs};
+    // No program where there is no tile: a launch of none takes no tensor maps, which have no size of 0. Sizes are less than 2^31.
+    DimExpr anyTile = 1;
+    for (const DimExpr &extent : grid)
+      if (!extent.isConstant())
+        anyTile = anyTile * DimExpr::ceilDiv(extent, int64_t(1) << 31);
+    std::vector<DimExpr> persistent{DimExpr(programs) * anyTile};
     first = top.create(OpKind::ProgramId, {}, {top.context().index()}, {{"grid", Attribute::dims(persistent)}})->result();
     first->setName("first");
     stride = top.constantIndex(programs);

@@ -200,6 +200,8 @@ TEST(TensorCoreMatmul, OddNumberOfStores) { check({.M = 576, .K = 72, .N = 64, .
 TEST(TensorCoreMatmul, NamedRows) {
   check({.M = 200, .K = 72, .N = 128, .hasBias = true, .hasResidual = true, .rowsInText = isNamed});
 }
+// A launch of no programs: a tensor map cannot have a size of 0.
+TEST(TensorCoreMatmul, NoRowsOfANamedSize) { check({.M = 0, .K = 72, .N = 64, .hasBias = true, .rowsInText = isNamed}); }
 // TMA brings the rows that there are, and the rest of the block is 0.
 TEST(TensorCoreMatmul, FewRows) { check({.M = 5, .K = 200, .N = 192, .hasBias = true}); }
 TEST(TensorCoreMatmul, FewRowsForTwoConsumers) { check({.M = 66, .K = 328, .N = 128, .bm = 128, .hasResidual = true}); }
