@@ -68,21 +68,13 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank())};
 }
 
-/// Blocks of the operands, and two parts of 64x64 of the result for each warpgroup.
-int64_t stagesThatFit(int64_t bm, int64_t bn, int64_t bk, const TargetInfo &target) {
-  constexpr int64_t bytes = 2, reserved = 2048; // Mbarriers, alignment.
-  int64_t results = bm / 64 * 2 * 64 * 64 * bytes;
-  int64_t stages = (target.maxSharedBytesPerCta - results - reserved) / ((bm + bn) * bk * bytes);
-  return int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(stages, 1, 8))));
-}
-
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
 Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t bk = 64, unknown = 4096;
+  constexpr int64_t bk = 64, unknown = 4096, maxStages = 8;
   int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
   const Tile *best = nullptr;
   double least = 0;
@@ -111,12 +103,21 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &
   s.block[n + 1] = bk;
   s.warps[n - 1] = best->bm / 16;
   s.lanes[n] = 32;
-  s.stages = stagesThatFit(best->bm, best->bn, bk, target);
   s.raster = 8;
+  s.stages = maxStages;
+  while (s.stages > 1 && tensorCoreBytes(s) > target.maxSharedBytesPerCta)
+    s.stages /= 2;
   return s;
 }
 
 } // namespace
+
+int64_t tensorCoreBytes(const Schedule &schedule) {
+  constexpr int64_t bytes = 2, reserved = 2048; // Mbarriers, alignment.
+  size_t n = schedule.block.size() - 2;
+  int64_t bm = schedule.block[n - 1], blocks = (bm + schedule.block[n]) * schedule.block[n + 1] * bytes;
+  return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
+}
 
 //===- Fused multiply-adds -===//
 

@@ -11,4 +11,8 @@ namespace minic {
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
+/// Shared memory of a CTA under #matmul<unit = wgmma>: blocks of the operands, two parts of 64x64 of the result for each warpgroup,
+/// mbarriers.
+int64_t tensorCoreBytes(const Schedule &schedule);
+
 } // namespace minic

@@ -1,9 +1,11 @@
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
 
+#include "MatmulChoice.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <deque>
 #include <set>
@@ -69,6 +71,8 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   const IterationSpace &space = region.space;
   if (schedule.family != own.family)
     return std::string("#") + schedule.toAttr().name + " where the region is one for #" + own.toAttr().name;
+  if (schedule.unit != own.unit && schedule.unit == Schedule::Unit::Wgmma)
+    return std::string("tensor cores, which do not take this product");
   if (auto parsed = Schedule::parse(schedule.toAttr(), space.rank()); !parsed)
     return parsed.errors().front().message;
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
@@ -89,6 +93,9 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   KernelResources resources = estimateResources(space, schedule, region.ops, region.outputs);
   if (resources.sharedBytes > target.sharedBytesPerCta)
     return tooMany(resources.sharedBytes, "bytes of shared memory", target.sharedBytesPerCta);
+  bool isTensorCore = schedule.unit == Schedule::Unit::Wgmma;
+  if (isTensorCore && tensorCoreBytes(schedule) > target.maxSharedBytesPerCta)
+    return tooMany(tensorCoreBytes(schedule), "bytes of shared memory", target.maxSharedBytesPerCta);
   if (resources.registers > target.maxRegistersPerThread)
     return tooMany(resources.registers, "registers for the values of a thread", target.maxRegistersPerThread);
   // What is not counted takes registers too: nothing runs with less than 32.
@@ -158,7 +165,23 @@ private:
     return starts;
   }
 
+  /// The hardware gives the layout, and with it all but the block and how far the producer runs ahead.
+  void visitTensorCores(const Schedule &from) {
+    size_t n = last - 1, m = n - 1;
+    auto numbers = [&](Schedule &s) { return std::array{&s.block[m], &s.block[n], &s.stages, &s.raster}; };
+    for (size_t i = 0; i < 4; ++i)
+      for (bool up : {true, false}) {
+        Schedule next = from;
+        int64_t &number = *numbers(next)[i];
+        number = up ? number * 2 : number / 2;
+        next.warps[m] = next.block[m] / 16;
+        add(std::move(next));
+      }
+  }
+
   void visitNeighbours(const Schedule &from) {
+    if (from.unit == Schedule::Unit::Wgmma)
+      return visitTensorCores(from);
     auto scaled = [&](auto &&scale) {
       for (bool up : {true, false}) {
         Schedule next = from;

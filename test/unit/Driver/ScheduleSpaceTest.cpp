@@ -74,6 +74,28 @@ TEST(ScheduleSpace, AllCandidatesAreSchedulesThatFit) {
   }
 }
 
+TEST(ScheduleSpace, TensorCoresHaveBlocksStagesAndBands) {
+  Space space("graph @g(%x: tensor<4096x4096xbf16>, %w: tensor<4096x4096xbf16>) -> (y: tensor<4096x4096xbf16>) {\n"
+              "  %y = matmul %x, %w : tensor<4096x4096xbf16>\n  return %y\n}\n",
+              {});
+  std::vector<std::string> texts = space.texts();
+  auto named = [](int bm, int bn, int stages, int raster) {
+    return "#matmul<bm = " + std::to_string(bm) + ", bn = " + std::to_string(bn) +
+           ", bk = 64, unit = wgmma, stages = " + std::to_string(stages) + ", raster = " + std::to_string(raster) + ">";
+  };
+  EXPECT_EQ(texts[0], named(128, 256, 4, 8));
+  EXPECT_TRUE(has(texts, named(128, 128, 4, 8)));
+  EXPECT_TRUE(has(texts, named(64, 64, 8, 1)));
+  EXPECT_TRUE(has(texts, named(128, 256, 2, 16)));
+  // 8 stages of 48 KiB, and 4 of the result's 8 KiB.
+  EXPECT_FALSE(has(texts, named(128, 256, 8, 8)));
+  EXPECT_EQ(space.whyUnfit(named(128, 256, 8, 8)), "428032 bytes of shared memory, more than 232448");
+  EXPECT_EQ(space.whyUnfit(named(256, 256, 4, 8)),
+            "schedule #matmul, field 'bm': wgmma has 64 rows in a warpgroup, and there are one or two of those");
+  for (const std::string &text : texts)
+    EXPECT_EQ(space.whyUnfit(text), "") << text;
+}
+
 TEST(ScheduleSpace, TheDefaultIsFirstAndItsNeighboursFollow) {
   Space space(example("softmax"), {.dims = {{"M", 4096}, {"N", 1024}}});
   std::vector<std::string> texts = space.texts();
