@@ -392,13 +392,35 @@ std::string whyNoCopy(const Value &operand) {
   return "";
 }
 
-/// True if the product is one sweep along the contracted axis, from 0 on: what `tile` makes.
-bool isWholeSweep(const Operation &dot) {
+bool isConstant(const Value &value, double number) {
+  const Operation *op = value.definition();
+  return op && op->is(OpKind::Constant) && op->attr("value")->asNumber() && *op->attr("value")->asNumber() == number;
+}
+
+/// True if the product is one sweep in blocks of `bk` along all of the contracted axis, and its sums start from 0: what `tile`
+/// makes.
+bool isWholeSweep(const Operation &dot, int64_t bk) {
   const Operation *loop = dot.parentOp();
-  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1))
+  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1 || !isConstant(*loop->operand(0), 0) ||
+               !isConstant(*loop->operand(2), double(bk))))
     return false;
-  const Operation *start = (loop ? loop->operand(3) : dot.operand(2))->definition();
-  return start && start->is(OpKind::Constant) && start->attr("value")->asFloat() && *start->attr("value")->asFloat() == 0;
+  if (!isConstant(loop ? *loop->operand(3) : *dot.operand(2), 0))
+    return false;
+  for (unsigned i : {0u, 1u}) {
+    const Operation &load = *dot.operand(i)->definition();
+    std::vector<int64_t> dims = accessDims(load);
+    size_t along = size_t(std::ranges::find(dims, dot.intsAttr("axes")[0]) - dims.begin());
+    auto length = along < dims.size() ? accessBuffer(load)->type().shape()[along].constant() : std::nullopt;
+    const Value *index = along < dims.size() ? load.operand(firstIndex(load) + unsigned(along)) : nullptr;
+    if (!length || (loop ? index != loop->region().argument(0) : !isConstant(*index, 0) || *length > bk))
+      return false;
+    // Rows of a copy are longer, but not by a block.
+    const Operation *end = loop ? loop->operand(1)->definition() : nullptr;
+    const int64_t *last = end && end->is(OpKind::Constant) ? end->attr("value")->asInt() : nullptr;
+    if (loop && (!last || (*last + bk - 1) / bk != (*length + bk - 1) / bk))
+      return false;
+  }
+  return true;
 }
 
 } // namespace
@@ -419,11 +441,12 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
     return schedule.takeErrors();
   if (pass.target.name != opInfo(OpKind::Wgmma).needs)
     return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
-  if (!isWholeSweep(dot))
-    return cannotSpecialize(kernel, dot.loc(), "its product is no single sweep that starts from 0");
   for (unsigned i : {0u, 1u})
     if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
       return cannotSpecialize(kernel, dot.loc(), why);
+  if (!isWholeSweep(dot, schedule->block.back()))
+    return cannotSpecialize(kernel, dot.loc(),
+                            "its product is no single sweep along a contracted axis of known size, with sums from 0");
   std::vector<int64_t> lhs = accessDims(*dot.operand(0)->definition()), rhs = accessDims(*dot.operand(1)->definition());
   int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2;
   if (!endsWith(lhs, m, k) && !endsWith(lhs, k, m))
