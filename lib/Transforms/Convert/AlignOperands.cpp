@@ -55,10 +55,11 @@ private:
     std::vector<int64_t> dims = accessDims(*load);
     int64_t contracted = dot.intsAttr("axes")[0];
     size_t column = dims.size() - 1;
-    bool holdsBlocks = dims[column] != contracted; // Rows run along the result: a block has several slabs.
+    // Rows run along the result, and a block has several slabs of them.
+    bool hasSlabs = dims[column] != contracted && load->result()->type().extents()[size_t(dims[column])] > slab;
     Type from = accessBuffer(*load)->type();
     std::vector<DimExpr> shape = from.shape();
-    shape[column] = roundedUp(shape[column], holdsBlocks ? slab : rowMultiple);
+    shape[column] = roundedUp(shape[column], hasSlabs ? slab : rowMultiple);
     Type to = plan.module().context().withShape(from, shape);
     if (to == from)
       return {};

@@ -392,6 +392,12 @@ std::string whyNoCopy(const Value &operand) {
   return "";
 }
 
+/// Where a block is wider than a swizzled row, TMA takes rows of whole ones.
+bool hasWholeSlabs(const Operation &load) {
+  return load.result()->type().extents()[size_t(accessDims(load).back())] <= partColumns ||
+         accessBuffer(load)->type().shape().back().isMultipleOf(partColumns);
+}
+
 bool isConstant(const Value &value, double number) {
   const Operation *op = value.definition();
   return op && op->is(OpKind::Constant) && op->attr("value")->asNumber() && *op->attr("value")->asNumber() == number;
@@ -451,11 +457,11 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2;
   if (!endsWith(lhs, m, k) && !endsWith(lhs, k, m))
     return cannotSpecialize(kernel, dot.loc(), "its first operand is not a matrix, or several, one after the other");
-  if (endsWith(lhs, k, m) && !accessBuffer(*dot.operand(0)->definition())->type().shape().back().isMultipleOf(partColumns))
+  if (!hasWholeSlabs(*dot.operand(0)->definition()))
     return cannotSpecialize(kernel, dot.loc(), "rows of its first operand are no multiples of 64 elements");
   if (!endsWith(rhs, k, n) && !endsWith(rhs, n, k))
     return cannotSpecialize(kernel, dot.loc(), "its second operand is not a matrix, or several, one after the other");
-  if (endsWith(rhs, k, n) && !accessBuffer(*dot.operand(1)->definition())->type().shape().back().isMultipleOf(partColumns))
+  if (!hasWholeSlabs(*dot.operand(1)->definition()))
     return cannotSpecialize(kernel, dot.loc(), "rows of its second operand are no multiples of 64 elements");
   WarpSpecializer(kernel, *schedule, dot).run();
   return {};
