@@ -1,14 +1,13 @@
 // specialize-warps: a product on tensor cores becomes the work of two kinds of warps, as #matmul<unit = wgmma> says.
 //
-//   %c = for %k ... {                                role producer {                    role consumer, instances = 2 {
-//     %x_t = load %x, %row, %k                         for %k ... {                       for %k ... {
-//     %w_t = load %w, %k, %col                  ->       mbarrier_wait %empty               mbarrier_wait %full
-//     dot %x_t, %w_t, %acc                               tma_load %x_map, ...               wgmma, wgmma_wait
-//   }                                                    tma_load %w_map, ...               mbarrier_arrive %empty
-//   epilogue of %c; store                              }                                  }
-//                                                    }                                    for %j in parts of 64 columns { epilogue;
-//                                                    store }
-//                                                                                       }
+//   %c = for %k ... {                           role producer {                 role consumer, instances = 2 {
+//     %x_t = load %x, %row, %k                    for %k ... {                    for %k ... {
+//     %w_t = load %w, %k, %col                      mbarrier_wait %empty            mbarrier_wait %full
+//     dot %x_t, %w_t, %acc                 ->       tma_load %x_map, ...            wgmma, wgmma_wait
+//   }                                               tma_load %w_map, ...            mbarrier_arrive %empty
+//   epilogue of %c; store                         }                               }
+//                                               }                                 for %j ... { epilogue of 64 columns; store }
+//                                                                               }
 //
 // One thread of the producer starts copies of the operands' blocks into shared memory; each consumer, a warpgroup, multiplies its
 // 64 rows of the tile. Here there is one block on chip at a time, and one tile for each program: `pipeline` and `persist` change
