@@ -277,6 +277,22 @@ class Generator:
         element = t.e.accumulator.name if self.chance(0.4) else t.element
         self.emit("matmul", operands, [Type(element, result)])
 
+    def start_with_product(self):
+        """Of 16 bits and large enough for tensor cores; what follows mostly has its rows and columns."""
+        elements = [name for name in ("bf16", "f16") if name in self.stored]
+        if "matmul" not in self.structure or not elements:
+            return
+        rows, inner, columns = (Dim(self.pick(sizes)) for sizes in ([1, 3, 17, 64, 65], [64, 65, 72], [64, 65, 66, 72]))
+        self.budget, self.favourite, self.pool = 6000, self.pick(elements), [rows, columns]
+        operands = []
+        for shape in ((rows, inner), (inner, columns)):
+            if "transpose" in self.structure and self.chance(0.3):
+                turned = self.input(Type(self.favourite, shape[::-1]))
+                operands.append(self.emit("transpose", [turned], [Type(self.favourite, shape)], perm=[1, 0]))
+            else:
+                operands.append(self.input(Type(self.favourite, shape)))
+        self.emit("matmul", operands, [Type(self.favourite if self.chance(0.7) else "f32", (rows, columns))])
+
     def add_slice(self):
         source = self.any_value(self.table["slice"].dtypes)
         t = self.graph.type(source)
@@ -400,6 +416,8 @@ def generate(table, stored, seed, index, only=None):
     """The graph of a seed and a number, with values for its inputs."""
     rng = np.random.default_rng([seed, index])
     generator = Generator(table, stored, rng, only)
+    if np.random.default_rng([seed, index, 1]).random() < 0.04:
+        generator.start_with_product()
     for _ in range(1 + int(rng.integers(3))):
         generator.input(Type(generator.element(generator.stored), generator.shape()))
     wanted = 1 + min(int(rng.geometric(1 / 7)), 60 if generator.budget < 1000 else 8)

@@ -44,6 +44,17 @@ std::optional<std::vector<int>> axesInMemory(const IterationSpace &space, const 
   return axes;
 }
 
+/// What runs along the contracted axis feeds the product alone. A transpose that is a result too, or is viewed or read at other
+/// indices, would be stored in a sweep of its own.
+bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> ops) {
+  for (const Operation *op : ops)
+    for (const Value *value : op->results())
+      for (const Use &use : space.isInner(value) ? value->uses() : std::span<const Use>())
+        if (use.user->info().terminator || use.user->is(OpKind::Reshape) || readsFromMemory(*use.user, use.index))
+          return false;
+  return true;
+}
+
 std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
                                                    const TargetInfo &target) {
   const auto &loops = space.axes();
@@ -191,7 +202,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
-  if (!exact && contractions == 1)
+  if (!exact && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
       return tensorCoreSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();

@@ -428,6 +428,18 @@ bool isWholeSweep(const Operation &dot, int64_t bk) {
   return true;
 }
 
+/// True if nothing but the operands runs along the contracted axis, in the product's sweep or another one.
+bool hasOneSweep(Function &kernel, const Operation &dot) {
+  bool hasOne = true;
+  walk(kernel.body(), [&](Operation &op) {
+    hasOne &= op.numRegions() == 0 || &op == dot.parentOp();
+    for (const Value *result : op.results())
+      hasOne &=
+          !result->type().isTile() || result == dot.operand(0) || result == dot.operand(1) || result->type().extents().back() == 1;
+  });
+  return hasOne;
+}
+
 } // namespace
 
 Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
@@ -462,6 +474,8 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
     return cannotSpecialize(kernel, dot.loc(), "its second operand is not a matrix, or several, one after the other");
   if (!hasWholeSlabs(*dot.operand(1)->definition()))
     return cannotSpecialize(kernel, dot.loc(), "rows of its second operand are no multiples of 64 elements");
+  if (!hasOneSweep(kernel, dot))
+    return cannotSpecialize(kernel, dot.loc(), "something beside it runs along the contracted axis");
   WarpSpecializer(kernel, *schedule, dot).run();
   return {};
 }
