@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 namespace minic {
 namespace {
