@@ -82,7 +82,7 @@ def elementwise(node, operands, result, elements, rounded_later):
         free = HALF_FORM_ERROR if node.op in HALF_FORMS else APPROXIMATE
     error = np.where(np.isfinite(size), size * free + units * result.accumulator.unit(size), 0)
     if node.op == "exp" and free:
-        error = np.where(size < LEAST_NORMAL, size, error)  # Denormal results may be 0.
+        low = np.where(low < LEAST_NORMAL, 0, low)  # Denormal results may be 0.
     return settle(low, high, error, result)
 
 
