@@ -63,6 +63,16 @@ static std::vector<Mode> normalizedModes(const std::vector<Mode> &modes) {
 
 Layout Layout::normalized() const { return {normalizedModes(reg), normalizedModes(lane), normalizedModes(warp)}; }
 
+Layout cutLayout(Layout layout, std::span<const int64_t> extents) {
+  auto isCut = [&](const Mode &mode) { return mode.axis >= 0 && extents[size_t(mode.axis)] == 1; };
+  std::erase_if(layout.reg, isCut);
+  for (auto *modes : {&layout.lane, &layout.warp})
+    for (Mode &mode : *modes)
+      if (isCut(mode))
+        mode = {-1, mode.extent, 0};
+  return layout.normalized();
+}
+
 Layout reducedLayout(const Layout &layout, std::span<const int64_t> axes, ModeKind over) {
   Layout result = layout;
   for (int64_t axis : axes) {

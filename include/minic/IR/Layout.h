@@ -42,6 +42,10 @@ struct Layout {
 /// True if the layout holds every element of a tile of this shape, each at the same number of places, and nothing outside it.
 bool layoutCovers(const Layout &layout, std::span<const int64_t> shape);
 
+/// The layout of a tile that is stretched to the layout's own shape later: along axes of extent 1 lanes and warps hold copies, and
+/// a thread holds one position. Normalized.
+Layout cutLayout(Layout layout, std::span<const int64_t> extents);
+
 /// The layout after the register modes (or the lane modes) of `axes` were combined: those modes vanish (or become copies), and what
 /// is left of each axis is renumbered from stride 1, lanes first, then warps. Normalized.
 enum class ModeKind : uint8_t { Reg, Lane };

@@ -80,12 +80,12 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
 }
 
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
-Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t bk = 64, unknown = 4096, maxStages = 8;
+  constexpr int64_t bk = 64, unknown = 4096, enoughStages = 8;
   int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
   const Tile *best = nullptr;
   double least = 0;
@@ -115,7 +115,7 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, const TargetInfo &
   s.warps[n - 1] = best->bm / 16;
   s.lanes[n] = 32;
   s.raster = 8;
-  s.stages = maxStages;
+  s.stages = enoughStages;
   while (s.stages > 1 && tensorCoreBytes(s) > target.maxSharedBytesPerCta)
     s.stages /= 2;
   return s;
@@ -204,7 +204,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
     return std::nullopt;
   if (!exact && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
-      return tensorCoreSchedule(*product, target);
+      return wgmmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();
   return fmaSchedule(space, computeDType(type), target);
 }

@@ -353,20 +353,10 @@ private:
       if (stack.size() > before)
         continue; // First those.
       Operation *copy = cloneOperation(builder, *op, copies);
-      copy->result()->setType(context.withLayout(next->type(), context.layout(cut(*layout, next->type().extents()))));
+      copy->result()->setType(context.withLayout(next->type(), context.layout(cutLayout(*layout, next->type().extents()))));
       stack.pop_back();
     }
     return copies(value);
-  }
-
-  /// The layout for a tile that is stretched to the full one later: modes along axes of extent 1 hold copies.
-  static Layout cut(Layout layout, const std::vector<int64_t> &extents) {
-    std::erase_if(layout.reg, [&](const Mode &mode) { return mode.axis >= 0 && extents[size_t(mode.axis)] == 1; });
-    for (auto *modes : {&layout.lane, &layout.warp})
-      for (Mode &mode : *modes)
-        if (mode.axis >= 0 && extents[size_t(mode.axis)] == 1)
-          mode = {-1, mode.extent, 0};
-    return layout.normalized();
   }
 
   /// Contracted axes outermost, so that a thread's elements of the accumulator lie side by side; 16 bytes of padding spread the

@@ -289,13 +289,7 @@ private:
   Type partOf(Type tile) const {
     std::vector<int64_t> extents = tile.extents();
     std::array<int64_t, 2> part{extents[size_t(axisM)] > 1 ? warpgroupRows : 1, extents[size_t(axisM) + 1] > 1 ? partColumns : 1};
-    Layout layout = wgmmaLayout(partColumns);
-    std::erase_if(layout.reg, [&](const Mode &mode) { return mode.axis >= 0 && part[size_t(mode.axis)] == 1; });
-    for (auto *modes : {&layout.lane, &layout.warp})
-      for (Mode &mode : *modes)
-        if (mode.axis >= 0 && part[size_t(mode.axis)] == 1)
-          mode = {-1, mode.extent, 0};
-    return context.tile(tile.dtype(), part, context.layout(layout.normalized()));
+    return context.tile(tile.dtype(), part, context.layout(cutLayout(wgmmaLayout(partColumns), part)));
   }
 
   Attribute inPart(const NamedAttribute &attribute) const {
@@ -334,20 +328,13 @@ private:
     Type buffer = accessBuffer(op)->type();
     bool isPair = inner.size() > 0 && inner.back() == 1 && !buffer.isStrided() && buffer.shape().back().isMultipleOf(2) &&
                   !hasIndexTiles(op) && (steps.empty() || steps.back() == 1) &&
-                  isEven(op.operand(firstIndex(op) + unsigned(dims.size()) - 1));
+                  knownMultiple(op.operand(firstIndex(op) + unsigned(dims.size()) - 1)) % 2 == 0;
     attrs.push_back({"vec", Attribute(isPair ? 2 : 1)});
   }
 
   static bool hasIndexTiles(const Operation &access) {
     auto indices = access.operands().subspan(firstIndex(access));
     return std::ranges::any_of(indices, [](const Value *index) { return index->type().isTile(); });
-  }
-
-  static bool isEven(const Value *value) {
-    const Operation *op = value->definition();
-    if (op && op->is(OpKind::Constant))
-      return *op->attr("value")->asInt() % 2 == 0;
-    return op && op->is(OpKind::Mul) && (isEven(op->operand(0)) || isEven(op->operand(1)));
   }
 
   Function &kernel;

@@ -1,9 +1,11 @@
 // persist: a program for each multiprocessor goes through the tiles of a product, as `raster` of #matmul<unit = wgmma> says.
 //
-//   %p0, %p1 = program_id grid = [64, 8]               ->  %first = program_id grid = [132]
-//   role producer { for %k ... { ... } }                   role producer { for %t = %first, 512, 132 { %p0, %p1 of %t; for %k ... {
-//   ... } } } role consumer { for %k ... { ... }; epilogue }         role consumer { ... the same, with the epilogue } launch grid
-//   = [64, 8]                                  launch grid = [132]
+//   %p0, %p1 = program_id grid = [64, 8]          %first = program_id grid = [132]
+//   role producer {                               role producer {
+//     for %k ... { ... }                   ->       for %t = %first, 512, 132 { %p0, %p1 of %t; for %k ... { ... } }
+//   }                                             }
+//   role consumer { ... }                         role consumer { the same, with the epilogue }
+//   launch grid = [64, 8]                         launch grid = [132]
 //
 // The producer loads for the next tile while consumers are at the epilogue of one. Tiles are gone through in bands of `raster`
 // rows, down the columns of a band: what programs read at one time stays in L2. Ring positions count on from tile to tile.
