@@ -105,7 +105,10 @@ KernelParam readParam(const Place &place) {
     return param;
   Place map = place["map"];
   auto extent = [](const Place &place) { return place.number(1, INT32_MAX); };
-  param.map = {readDType(map["dtype"]), map["shape"].list(readDim), map["box"].list(extent), map["swizzle"].number(0, 128)};
+  param.map = {readDType(map["dtype"]), map["shape"].list(readDim), map["box"].list(extent), map["swizzle"].number(0, 128),
+               map.has("tf32") && map["tf32"].isTrue()};
+  if (param.map->tf32 && param.map->dtype != DType::F32)
+    map.refuse("rounds to tf32, which only f32 is rounded to");
   if (auto why = tensorMapFault(param.map->dtype, param.map->shape, param.map->box, param.map->swizzle))
     map.refuse(*why);
   return param;

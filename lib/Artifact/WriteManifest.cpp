@@ -39,6 +39,8 @@ private:
                      {"shape", sizes(param.map->shape)},
                      {"box", param.map->box},
                      {"swizzle", param.map->swizzle}};
+    if (param.map && param.map->tf32)
+      json["map"]["tf32"] = true;
     if (param.stridedAxes)
       json["stridedAxes"] = param.stridedAxes;
     return json;

@@ -40,7 +40,7 @@ static KernelCode describe(Function &kernel) {
     Type type = param->type();
     KernelParam &spec = code.params.emplace_back(KernelParam{.name = param->name()});
     if (type.isTensorMap())
-      spec.map = TensorMapSpec{type.dtype(), type.shape(), type.box(), type.swizzle()};
+      spec.map = TensorMapSpec{type.dtype(), type.shape(), type.box(), type.swizzle(), type.roundsToTf32()};
     else if (type.isStrided())
       spec.stridedAxes = type.rank();
   }

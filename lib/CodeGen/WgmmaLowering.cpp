@@ -28,27 +28,50 @@ llvm::Value *advanced(KernelLowering &k, llvm::Value *descriptor, int64_t bytes)
   return bytes ? k.ir.CreateAdd(descriptor, k.ir.getInt64(uint64_t(bytes >> 4))) : descriptor;
 }
 
-constexpr int64_t stepK = 16;
-
-/// Memory with rows of K (a as it is, b transposed): 16 elements of K are 32 bytes of a row; slabs follow each other along K.
+/// Memory with rows of K (a as it is, b transposed): a step of K is 32 bytes of a row; slabs follow each other along K.
 std::vector<llvm::Value *> descriptorsAlongRows(KernelLowering &k, Value *memory, int64_t depth) {
   Type type = memory->type();
   llvm::Value *first = descriptor(k, k.scalar(memory), 16); // One slab at a time, so the leading offset does not count.
   std::vector<llvm::Value *> result;
-  for (int64_t at = 0; at < depth; at += stepK)
-    result.push_back(
-        advanced(k, first, at / slabColumns(type) * slabBytes(type) + at % slabColumns(type) * dtypeBytes(type.dtype())));
+  for (int64_t at = 0; at < depth * dtypeBytes(type.dtype()); at += wgmmaDepthBytes)
+    result.push_back(advanced(k, first, at / type.swizzle() * slabBytes(type) + at % type.swizzle()));
   return result;
 }
 
-/// Memory with rows of M or N (a transposed, b as it is): 16 elements of K are 16 rows; the leading offset leads from slab to slab.
+/// Memory with rows of M or N (a transposed, b as it is) of 16-bit elements: a step of K is 16 rows; the leading offset leads from
+/// slab to slab.
 std::vector<llvm::Value *> descriptorsAcrossRows(KernelLowering &k, Value *memory, int64_t depth) {
   Type type = memory->type();
   llvm::Value *first = descriptor(k, k.scalar(memory), slabBytes(type));
   std::vector<llvm::Value *> result;
-  for (int64_t at = 0; at < depth; at += stepK)
+  for (int64_t at = 0; at < depth; at += wgmmaDepthBytes / dtypeBytes(type.dtype()))
     result.push_back(advanced(k, first, at * type.swizzle()));
   return result;
+}
+
+/// As wgmma names an element type (PTX ISA, "wgmma.mma_async").
+std::string wgmmaTypeName(DType type) {
+  switch (type) {
+  case DType::F32:
+    return "tf32";
+  case DType::F8E4M3:
+    return "e4m3";
+  case DType::F8E5M2:
+    return "e5m2";
+  case DType::I8:
+    return "s8";
+  default:
+    return std::string(dtypeName(type));
+  }
+}
+
+/// What follows the predicate: signs of a and b, of floats; whether they are transposed, of 16-bit ones.
+std::string wgmmaFlags(DType type, bool inRegisters, bool aTransposed, bool transposed) {
+  if (!isFloat(type))
+    return "";
+  if (dtypeBytes(type) != 2)
+    return ", 1, 1";
+  return std::string(", 1, 1") + (inRegisters ? "" : aTransposed ? ", 1" : ", 0") + (transposed ? ", 0" : ", 1");
 }
 
 } // namespace
@@ -72,11 +95,12 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
   bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't', inRegisters = a.isTile();
   int64_t n = result.extents()[1], depth = a.extents()[aTransposed ? 0 : 1];
   size_t count = size_t(result.layout()->numRegs());
-  std::string type(dtypeName(a.dtype()));
+  std::string type = wgmmaTypeName(a.dtype()), sum = result.dtype() == DType::F32 ? "f32" : "s32";
+  std::string shape = "m64n" + std::to_string(n) + "k" + std::to_string(wgmmaDepthBytes / dtypeBytes(a.dtype()));
 
   AsmCall call(k.ir);
   for (size_t i = 0; i < count; ++i)
-    call.addResult(k.ir.getFloatTy(), "f");
+    call.addResult(k.elementType(result.dtype()), isFloat(result.dtype()) ? "f" : "r");
   auto bs = transposed ? descriptorsAlongRows(k, op.operand(1), depth) : descriptorsAcrossRows(k, op.operand(1), depth);
   auto as = inRegisters   ? std::vector<llvm::Value *>()
             : aTransposed ? descriptorsAcrossRows(k, op.operand(0), depth)
@@ -97,12 +121,9 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     }
     std::string right = "$" + std::to_string(call.nextNumber());
     call.addOperand(bs[step], "l");
-    products += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k16.f32." + type + "." + type + " {" +
-                numberedOperands(0, count) + "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") + ", 1, 1" +
-                (inRegisters   ? ""
-                 : aTransposed ? ", 1"
-                               : ", 0") +
-                (transposed ? ", 0; " : ", 1; ");
+    products += "wgmma.mma_async.sync.aligned." + shape + "." + sum + "." + type + "." + type + " {" + numberedOperands(0, count) +
+                "}, " + left + ", " + right + ", " + (step == 0 ? "p" : "1") +
+                wgmmaFlags(a.dtype(), inRegisters, aTransposed, transposed) + "; ";
   }
   std::string predicate = "$" + std::to_string(call.nextNumber());
   llvm::Value *accumulate = op.numOperands() > 3 ? k.scalar(op.operand(3)) : k.ir.getInt1(op.numOperands() > 2);

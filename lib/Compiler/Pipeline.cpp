@@ -35,7 +35,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("canonicalize", Level::Tile); // One-trip sweeps lose their loops ...
     add("cse", Level::Tile);          // ... and what they have in common is computed once.
     add("dce", Level::Tile);
-    add("align-operands", Level::Plan);
+    add("prepare-operands", Level::Plan);
     if (anyStrides)
       add("admit-strides", Level::Plan); // After cse: it counts what kernels load.
     add("share-reciprocals", Level::Tile);

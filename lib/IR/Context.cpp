@@ -78,6 +78,8 @@ static std::string typeText(const TypeStorage &t) {
     text += ", strided";
   if (t.swizzle)
     text += ", #swizzle" + std::to_string(t.swizzle);
+  if (t.tf32)
+    text += ", tf32";
   if (t.slab)
     text += ", slab = " + std::to_string(t.slab);
   if (t.stages != 1)

@@ -129,6 +129,8 @@ bool expectResult(Operation &op, unsigned i, Type expected, VerifyReporter &repo
 /// Reports OperandType unless operand `i` is of the kind.
 bool expectOperand(Operation &op, unsigned i, TypeKind kind, VerifyReporter &reporter);
 bool expectIndex(Operation &op, unsigned i, VerifyReporter &reporter);
+/// `precision` is for products of f32.
+bool expectPrecision(Operation &op, VerifyReporter &reporter);
 bool expectMbarrier(Operation &op, unsigned i, VerifyReporter &reporter);
 /// Reports BadAxis unless the integers of attribute `name` are distinct axes of a type of this rank (`what` in the message), in
 /// strictly ascending order if asked.

@@ -246,7 +246,18 @@ Type matmulType(const Operation &op) {
       size = shorter.shape()[size_t(a)];
   shape[shape.size() - 2] = lhs.shape()[size_t(lhs.rank()) - 2];
   shape.back() = rhs.shape().back();
-  return op.module().context().tensor(lhs.dtype(), std::move(shape));
+  return op.module().context().tensor(isStorageOnly(lhs.dtype()) ? computeDType(lhs.dtype()) : lhs.dtype(), std::move(shape));
+}
+
+bool expectPrecision(Operation &op, VerifyReporter &reporter) {
+  DType dtype = op.operand(0)->type().dtype();
+  if (!op.attr("precision") || dtype == DType::F32)
+    return true;
+  reporter
+      .error(op, ErrorCode::BadAttribute,
+             "`precision` of " + opText(op) + " is for operands of f32, not of " + std::string(dtypeName(dtype)))
+      .fix = "leave `precision` out";
+  return false;
 }
 
 void verifyMatmul(Operation &op, VerifyReporter &reporter) {
@@ -259,6 +270,8 @@ void verifyMatmul(Operation &op, VerifyReporter &reporter) {
         "convert " + operandName(op, 1) + " to " + std::string(dtypeName(lhs.dtype())) + " first";
     return;
   }
+  if (!expectPrecision(op, reporter))
+    return;
   bool repeats = op.function().level == Level::Graph;
   if (lhs.rank() < 2 || rhs.rank() < 2 || (!repeats && lhs.rank() != rhs.rank())) {
     reporter.error(op, ErrorCode::ShapeMismatch,

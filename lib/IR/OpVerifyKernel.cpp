@@ -401,7 +401,7 @@ void verifyDot(Operation &op, VerifyReporter &reporter) {
                        operandText(op, 2));
     return;
   }
-  if (checkDotShapes(op, reporter))
+  if (expectPrecision(op, reporter) && checkDotShapes(op, reporter))
     expectResult(op, 0, op.operand(2)->type(), reporter);
 }
 

@@ -404,6 +404,13 @@ std::optional<WgmmaShape> checkWgmmaOperands(Operation &op, VerifyReporter &repo
     reporter.error(op, ErrorCode::OperandType, opText(op) + " needs a and b of one element type" + both);
     return std::nullopt;
   }
+  int64_t bytes = dtypeBytes(b.dtype());
+  if (bytes != 2 && (a.isTile() || aTransposed || !transposed)) {
+    reporter.error(op, ErrorCode::BadLayout,
+                   opText(op) + " takes operands of " + std::string(dtypeName(b.dtype())) +
+                       " as `nt` from shared memory alone: both with rows of K" + both);
+    return std::nullopt;
+  }
   if (a.isTile() && aTransposed) {
     reporter.error(op, ErrorCode::BadLayout, opText(op) + " takes a transposed from shared memory alone: " + operandText(op, 0));
     return std::nullopt;
@@ -414,10 +421,12 @@ std::optional<WgmmaShape> checkWgmmaOperands(Operation &op, VerifyReporter &repo
                        (transposed ? "NxK transposed" : "KxN") + both);
     return std::nullopt;
   }
-  if (shape.n % 8 || shape.n < 8 || shape.n > 256 || shape.k % 16) {
+  // PTX ISA, "Asynchronous Warpgroup Level Matrix Shape".
+  int64_t stepN = isInteger(b.dtype()) && shape.n > 24 ? 16 : 8, stepK = wgmmaDepthBytes / bytes;
+  if (shape.n % stepN || shape.n < 8 || shape.n > 256 || shape.k % stepK) {
     reporter.error(op, ErrorCode::ShapeMismatch,
-                   opText(op) + " has N a multiple of 8 up to 256 and K a multiple of 16, not N = " + std::to_string(shape.n) +
-                       ", K = " + std::to_string(shape.k) + both);
+                   opText(op) + " has N a multiple of " + std::to_string(stepN) + " up to 256 and K a multiple of " +
+                       std::to_string(stepK) + ", not N = " + std::to_string(shape.n) + ", K = " + std::to_string(shape.k) + both);
     return std::nullopt;
   }
   if (a.isTile() && !isWgmmaTile(a, shape.k)) {
@@ -437,11 +446,12 @@ void verifyWgmma(Operation &op, VerifyReporter &reporter) {
   if (!shape)
     return;
   Type result = op.result()->type();
-  if (!result.isInflight() || result.dtype() != DType::F32 || !isWgmmaTile(result, shape->n)) {
+  DType sum = computeDType(op.operand(1)->type().dtype());
+  if (!result.isInflight() || result.dtype() != sum || !isWgmmaTile(result, shape->n)) {
     reporter
         .error(op, ErrorCode::TypeMismatch,
-               opText(op) + ": expected inflight<tile<64x" + std::to_string(shape->n) +
-                   "xf32, ...>> that lies as wgmma has it, stated " + result.str())
+               opText(op) + ": expected inflight<tile<64x" + std::to_string(shape->n) + "x" + std::string(dtypeName(sum)) +
+                   ", ...>> that lies as wgmma has it, stated " + result.str())
         .note(layoutHint(op, shape->n));
     return;
   }

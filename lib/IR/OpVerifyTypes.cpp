@@ -137,6 +137,8 @@ std::optional<TypeFault> findTypeFault(Type type, Level level, int64_t threads) 
   if (type.isTensor() || type.isBuffer())
     return std::nullopt;
   if (type.isTensorMap()) {
+    if (type.roundsToTf32() && dtype != DType::F32)
+      return TypeFault{ErrorCode::UnsupportedDType, type.str() + " rounds to tf32, which only f32 is rounded to"};
     // Named sizes are checked when they are known, at launch.
     if (auto why = tensorMapFault(type.dtype(), type.shape(), type.box(), type.swizzle()))
       return TypeFault{ErrorCode::BadLayout, type.str() + " " + *why};

@@ -277,7 +277,7 @@ bool ParserCore::parseTypeNumber(int64_t &number, bool &good) {
 }
 
 /// What may follow the element type: a tile's layout; `strided` of a buffer; strides, swizzle, slab and stages of shared memory;
-/// box and swizzle of a map.
+/// box, swizzle and `tf32` of a map.
 bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage &type, bool &good) {
   bool isSmem = kind == TypeKind::Smem, isMap = kind == TypeKind::TensorMap;
   while (consume(TokenKind::Comma)) {
@@ -290,6 +290,11 @@ bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage 
     if (kind == TypeKind::Buffer && tok.isWord("strided") && !type.strided) {
       advance();
       type.strided = true;
+      continue;
+    }
+    if (isMap && tok.isWord("tf32") && !type.tf32) {
+      advance();
+      type.tf32 = true;
       continue;
     }
     if ((isSmem || isMap) && tok.is(TokenKind::Hash) && !type.swizzle) {
@@ -310,7 +315,7 @@ bool ParserCore::parseTypeSuffix(const Token &start, TypeKind kind, TypeStorage 
     if (!strides && !box && !slab && !stages) {
       expected(kind == TypeKind::Tile     ? "a layout"
                : isSmem                   ? "`strides = [...]`, a swizzle, `slab = ...` or `stages = ...`"
-               : isMap                    ? "`box = [...]` or a swizzle"
+               : isMap                    ? "`box = [...]`, a swizzle or `tf32`"
                : kind == TypeKind::Buffer ? "`strided`"
                                           : "`>`");
       return false;

@@ -103,7 +103,7 @@ private:
   std::optional<Diagnostic> error;
 };
 
-/// The tensor cores of sm_90a: a warpgroup has 64 rows and at most 256 columns; 64 elements of k are a swizzled row.
+/// The tensor cores of sm_90a: a warpgroup has 64 rows and at most 256 columns; a block of k is a swizzled row of 128 bytes.
 void readWgmma(Schedule &s, FieldReader &fields) {
   size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
   fields.word("unit", "wgmma");
@@ -116,8 +116,8 @@ void readWgmma(Schedule &s, FieldReader &fields) {
     fields.fail("bm", "wgmma has 64 rows in a warpgroup, and there are one or two of those");
   if (s.block[n] < 64 || s.block[n] > 256)
     fields.fail("bn", "wgmma has blocks of 64, 128 or 256 columns here");
-  if (s.block[k] != 64)
-    fields.fail("bk", "wgmma has blocks of 64 here");
+  if (s.block[k] < 32 || s.block[k] > 128)
+    fields.fail("bk", "wgmma has blocks of 128 bytes here: 32, 64 or 128 elements");
   s.warps[m] = s.block[m] / 16;
   s.lanes[n] = 32;
 }

@@ -1,6 +1,7 @@
 // dot: chains of fused multiply-adds, one per element of acc, all advanced together along the contracted positions.
 #include "Agent.h"
 
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -72,9 +73,10 @@ void multiplyPresent(const DotInfo &info, T *acc, const T *lhs, const T *rhs, co
 template <typename T> T elementAs(const std::byte *at, DType dtype) {
   if constexpr (std::is_same_v<T, float>)
     if (dtype != DType::F32) {
-      uint16_t bits;
-      std::memcpy(&bits, at, sizeof bits);
-      return dtype == DType::F16 ? halfToFloat(bits) : bfloatToFloat(bits);
+      uint16_t bits = uint16_t(*at);
+      if (!isStorageOnly(dtype))
+        std::memcpy(&bits, at, sizeof bits);
+      return narrowToFloat(bits, dtype);
     }
   if (dtype == DType::I8)
     return T(int8_t(*at));
@@ -148,7 +150,11 @@ bool Agent::packShared(const Instr &instr, unsigned which, const DotOperand &ope
     } else if (info.async) {
       hold(wgmmas.back(), slot.memory, cell);
     }
-    *next++ = elementAs<T>(memory.data() + cell * bytes, dtype);
+    *next = elementAs<T>(memory.data() + cell * bytes, dtype);
+    if constexpr (std::is_same_v<T, float>) // Tensor cores do not see the lower bits of f32.
+      if (info.async && dtype == DType::F32)
+        *next = std::bit_cast<float>(std::bit_cast<uint32_t>(*next) & ~0x1fffu);
+    ++next;
   });
   if (!bad)
     return true;

@@ -79,6 +79,7 @@ struct TmaInfo {
   SharedInfo memory;
   int64_t bytes = 0;
   int64_t slabColumns = 0; ///< What the last index is a multiple of; 0: any.
+  bool tf32 = false;       ///< Loaded elements are rounded.
 };
 struct MbarrierInfo {
   size_t first = 0; ///< Among the kernel's.

@@ -57,6 +57,7 @@ bool Preparer::prepareTma(const Operation &op, Instr &instr) {
     return fail(ErrorCode::TooLarge, "the box of " + map->type().str() + " is too large to be interpreted", &op);
   info.bytes = *elements * dtypeBytes(map->type().dtype());
   info.slabColumns = slabColumnsOfBox(map->type());
+  info.tf32 = map->type().roundsToTf32();
   instr.info = std::move(info);
   return true;
 }
@@ -110,7 +111,7 @@ bool Preparer::prepareWgmma(const Operation &op, Instr &instr) {
   std::vector<int64_t> acc = op.result()->type().extents();
   int64_t rows = acc[0], columns = acc[1], k = rhs.extents()[op.wordAttr("form")[1] == 't' ? 1 : 0];
   bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't';
-  DotInfo info{.async = true, .contracted = k, .compute = DType::F32, .run = columns, .rhsStep = 1};
+  DotInfo info{.async = true, .contracted = k, .compute = op.result()->type().dtype(), .run = columns, .rhsStep = 1};
   info.lhs = {.loop = {k, rows}, .outer = rows};
   info.lhs.stride = aTransposed ? std::vector<int64_t>{rows, 1} : std::vector<int64_t>{1, k};
   info.rhs = {.loop = {k, columns}, .outer = columns};

@@ -3,6 +3,8 @@
 
 #include "minic/IR/Printer.h"
 
+#include <algorithm>
+
 namespace minic::interp {
 
 void Agent::hold(AsyncReads &reads, int memory, int64_t cell) {
@@ -54,8 +56,13 @@ bool Agent::checkSlabs(const Instr &instr, const TmaInfo &info) {
 bool Agent::tmaLoad(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
   LaneArray box;
-  return checkSlabs(instr, info) && loadBox(instr, info.box, instr.in[0], 4, box) &&
-         land(instr, 2, info.bytes, slots[size_t(instr.in[1])], info.memory, box);
+  if (!checkSlabs(instr, info) || !loadBox(instr, info.box, instr.in[0], 4, box))
+    return false;
+  if (info.tf32) {
+    auto *elements = reinterpret_cast<float *>(box.data.get());
+    std::transform(elements, elements + info.bytes / int64_t(sizeof(float)), elements, roundToTf32);
+  }
+  return land(instr, 2, info.bytes, slots[size_t(instr.in[1])], info.memory, box);
 }
 
 bool Agent::land(const Instr &instr, unsigned which, int64_t bytes, const Slot &to, const SharedInfo &info,

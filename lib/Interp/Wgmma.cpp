@@ -20,9 +20,10 @@ bool Agent::wgmma(const Instr &instr) {
   if (accumulates)
     return dot(instr, slots[size_t(instr.in[2])].lanes);
   LaneArray zero;
-  if (!make(instr, DType::F32, 1, zero))
+  DType dtype = instr.op->result()->type().dtype();
+  if (!make(instr, dtype, 1, zero))
     return false;
-  writeScalar(zero.data.get(), Scalar{0}, DType::F32);
+  writeScalar(zero.data.get(), Scalar{0}, dtype);
   return dot(instr, zero);
 }
 

@@ -5,12 +5,12 @@ namespace minic::cuda {
 namespace {
 
 // CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion.
-int typeNumber(DType type) {
+int typeNumber(DType type, bool tf32) {
   switch (type) {
   case DType::F16:
     return 6;
   case DType::F32:
-    return 7;
+    return tf32 ? 11 : 7;
   case DType::F64:
     return 8;
   case DType::BF16:
@@ -55,7 +55,7 @@ Expected<EncodedMap> TensorMaps::encode(CuPointer address) const {
     return Diagnostic{.code = ErrorCode::CudaError,
                       .message = "the CUDA driver cannot encode tensor maps",
                       .fix = "update the NVIDIA driver (CUDA 12.0 or later)"};
-  CuResult result = api.cuTensorMapEncodeTiled(map.bytes.data(), typeNumber(spec.dtype), unsigned(sizes.size()),
+  CuResult result = api.cuTensorMapEncodeTiled(map.bytes.data(), typeNumber(spec.dtype, spec.tf32), unsigned(sizes.size()),
                                                reinterpret_cast<void *>(address), sizes.data(), strides.data(), box.data(),
                                                steps.data(), 0, swizzleNumber(spec.swizzle), promotion128, 0);
   if (result != success)

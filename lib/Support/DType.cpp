@@ -161,6 +161,14 @@ uint16_t doubleToNarrow(double value, DType t) {
   }
 }
 
+float roundToTf32(float value) {
+  constexpr uint32_t dropped = 0x1fff;
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7f800000) == 0x7f800000) // A NaN whose payload is in the lower bits alone stays one.
+    return std::isnan(value) ? std::bit_cast<float>(bits | 0x400000) : value;
+  return std::bit_cast<float>((bits + (dropped >> 1) + (bits >> 13 & 1)) & ~dropped);
+}
+
 double roundToDType(double value, DType t) {
   if (t == DType::F32)
     return double(float(value));

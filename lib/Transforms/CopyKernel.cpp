@@ -2,38 +2,78 @@
 
 namespace minic {
 
-Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, PassContext &pass,
-                                    const std::function<Value *(Builder &, Value *)> &make) {
+Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, std::span<const Type> to, PassContext &pass,
+                                    const MakeCopies &make) {
   Module &module = plan.module();
   Context &context = module.context();
   std::string name = module.freshName(plan.name + "_copy");
   Function *graph = module.addFunction(FunctionKind::Graph, Level::Fused, name, &plan);
   graph->loc = plan.loc;
-  graph->resultNames = {"y"};
   graph->facts = plan.facts;
+  for (Type type : to)
+    graph->resultTypes.push_back(context.withKind(type, TypeKind::Tensor));
   Builder outer(graph->body());
   outer.setLoc(plan.loc);
   Type tensor = context.withKind(from, TypeKind::Tensor);
-  Operation *fusion = outer.create(OpKind::Fusion, {graph->body().addArgument(tensor, "x")}, {tensor});
+  Value *x = graph->body().addArgument(tensor, "x");
+  Operation *fusion = outer.create(OpKind::Fusion, std::span<Value *const>(&x, 1), graph->resultTypes);
   Builder inner(fusion->addRegion());
   inner.setLoc(plan.loc);
-  Value *made = make(inner, inner.insertionBlock().addArgument(tensor, "x"));
-  inner.create(OpKind::Yield, {made}, {});
-  fusion->result()->setType(made->type());
-  fusion->result()->setName("y");
-  graph->resultTypes = {made->type()};
-  outer.create(OpKind::Return, {fusion->result()}, {});
+  inner.create(OpKind::Yield, make(inner, inner.insertionBlock().addArgument(tensor, "x")), {});
+  for (unsigned i = 0; i < to.size(); ++i) {
+    graph->resultNames.push_back(to.size() == 1 ? "y" : "y" + std::to_string(i));
+    fusion->result(i)->setName(graph->resultNames.back());
+  }
+  outer.create(OpKind::Return, std::vector<Value *>(fusion->results().begin(), fusion->results().end()), {});
   for (auto run : {passes::chooseSchedule, passes::tile})
     if (auto done = run(*graph, pass); !done)
       return done.takeErrors();
-  Function *copy = module.find(name);
+  Function *wrapper = module.find(name);
   CopyKernel result{nullptr, Attribute(0)};
-  walk(copy->body(), [&](Operation &op) {
+  walk(wrapper->body(), [&](Operation &op) {
     if (op.is(OpKind::Launch))
       result = {module.find(op.attr("kernel")->asSymbol()->name), *op.attr("grid")};
   });
-  module.eraseFunction(copy);
+  module.eraseFunction(wrapper);
   return result;
+}
+
+Expected<std::vector<Value *>> OperandCopies::add(Function &kernel, Value *buffer, std::span<const Type> to,
+                                                  std::string_view suffix, const MakeCopies &make) {
+  Form form{buffer->type()};
+  form.insert(form.end(), to.begin(), to.end());
+  if (!kernels.count(form)) {
+    auto copy = makeCopyKernel(plan, buffer->type(), to, pass, make);
+    if (!copy)
+      return copy.takeErrors();
+    kernels.emplace(form, *copy);
+  }
+  KernelSignature signature(kernel);
+  unsigned position = signature.positionOf(buffer);
+  std::vector<Value *> params;
+  for (size_t i = 0; i < to.size(); ++i)
+    params.push_back(
+        signature.add(to[i], buffer->name() + std::string(suffix) + (to.size() > 1 ? std::to_string(i) : ""),
+                      [&](Operation &launch) { return copiesFor(launch, launch.operand(position), form, suffix)[i]; }));
+  return params;
+}
+
+std::vector<Value *> OperandCopies::copiesFor(Operation &launch, Value *source, const Form &form, std::string_view suffix) {
+  std::vector<Value *> &copies = made[{source, form}];
+  if (!copies.empty())
+    return copies;
+  Builder builder(&launch);
+  builder.setLoc(launch.loc());
+  for (size_t i = 1; i < form.size(); ++i) {
+    copies.push_back(builder.create(OpKind::Alloc, {}, {form[i]})->result());
+    copies.back()->setName(source->name() + std::string(suffix) + (form.size() > 2 ? std::to_string(i - 1) : ""));
+  }
+  std::vector<Value *> operands{source};
+  operands.insert(operands.end(), copies.begin(), copies.end());
+  const CopyKernel &copy = kernels.at(form);
+  builder.create(OpKind::Launch, operands, std::vector<Type>(),
+                 {{"kernel", Attribute::symbol(copy.kernel->name)}, {"grid", copy.grid}});
+  return copies;
 }
 
 } // namespace minic

@@ -1,21 +1,45 @@
 // Kernels that only move memory, made where a plan turns out to need one.
 #pragma once
 
+#include "KernelSignature.h"
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Passes.h"
 
 #include <functional>
+#include <map>
 
 namespace minic {
 
 struct CopyKernel {
-  Function *kernel; ///< Of a source and a destination, row-major, at the tile level.
+  Function *kernel; ///< Of a source and destinations, row-major, at the tile level.
   Attribute grid;
 };
 
-/// The kernel of a graph with one op, which `make` emits for a tensor of type `from`. It stands before `plan`, and is named after
-/// it.
-Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, PassContext &pass,
-                                    const std::function<Value *(Builder &, Value *)> &make);
+/// Emits what destinations hold for a tensor, one value for each.
+using MakeCopies = std::function<std::vector<Value *>(Builder &, Value *)>;
+
+/// The kernel of a graph with one region, which `make` emits for a tensor of type `from`; the results are of types `to`. It stands
+/// before `plan`, and is named after it.
+Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, std::span<const Type> to, PassContext &pass, const MakeCopies &make);
+
+/// Copies, in another form, of memory that kernels of a plan load: each is made once, before the first launch that needs it.
+class OperandCopies {
+public:
+  OperandCopies(Function &plan, PassContext &pass) : plan(plan), pass(pass) {}
+
+  /// Gives the kernel parameters more, of types `to`: what `make` emits for the buffer that is its parameter. What is made follows
+  /// from the types alone.
+  Expected<std::vector<Value *>> add(Function &kernel, Value *buffer, std::span<const Type> to, std::string_view suffix,
+                                     const MakeCopies &make);
+
+private:
+  using Form = std::vector<Type>; ///< Of the source, then of the copies.
+  std::vector<Value *> copiesFor(Operation &launch, Value *source, const Form &form, std::string_view suffix);
+
+  Function &plan;
+  PassContext &pass;
+  std::map<Form, CopyKernel> kernels;
+  std::map<std::pair<Value *, Form>, std::vector<Value *>> made; // Looked up only.
+};
 
 } // namespace minic

@@ -32,6 +32,7 @@ struct TensorMapSpec {
   std::vector<DimExpr> shape;
   std::vector<int64_t> box;
   int64_t swizzle = 0;
+  bool tf32 = false; ///< f32 that TMA rounds to tf32 as it loads.
 };
 
 /// A parameter of a kernel: a device pointer, or a tensor map of the buffer there.

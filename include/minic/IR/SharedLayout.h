@@ -30,6 +30,9 @@ int64_t elementOffset(Type smem, std::span<const int64_t> index);
 /// Elements that one stage of memory with these strides spans, from the first to the last.
 int64_t stridedElements(Type smem);
 
+/// Of K in one instruction: 16 elements of 16 bits (PTX ISA, "Asynchronous Warpgroup Level Matrix Shape").
+inline constexpr int64_t wgmmaDepthBytes = 32;
+
 /// How the threads of a warpgroup hold a tile of 64 rows for wgmma: accumulators (f32), and a in registers (16-bit).
 /// PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma.mma_async.m64nNk16: register 4j + 2h + c of lane l in
 /// warp w holds row 16w + l / 4 + 8h, column 8j + 2 (l mod 4) + c.

@@ -24,6 +24,7 @@ enum class TypeKind : uint8_t {
   Inflight, ///< `inflight<tile<64x256xf32, #l>>`: accumulators that the tensor cores are still working on.
   Mbarrier, ///< `mbarrier<4>`: an array of mbarriers in shared memory.
   TensorMap, ///< `tensor_map<KxNxbf16, box = [64, 256], #swizzle128>`: how TMA sees a buffer; one box moves at a time.
+             ///< `tensor_map<KxNxf32, box = [64, 32], #swizzle128, tf32>`: f32 that TMA rounds to tf32 as it loads.
 };
 
 struct TypeStorage {
@@ -36,6 +37,7 @@ struct TypeStorage {
   int64_t slab = 0;               ///< Swizzled shared memory: rows from one slab to the next; 0: its own rows.
   int64_t stages = 1;             ///< Shared memory: copies of the shape, one after the other.
   std::vector<int64_t> box;       ///< Tensor maps: extents of the box that moves, one per axis.
+  bool tf32 = false;              ///< Tensor maps of f32: what is loaded is rounded to tf32.
   bool strided = false;           ///< Buffers: any strides, 0 and negative ones too; the base is aligned to an element.
 };
 
@@ -54,6 +56,7 @@ public:
   int64_t swizzle() const { return get().swizzle; }
   int64_t stages() const { return get().stages; }
   const std::vector<int64_t> &box() const { return get().box; }
+  bool roundsToTf32() const { return get().tf32; }
   bool isStrided() const { return get().strided; }
   bool isScalar() const { return kind() == TypeKind::Scalar; }
   bool isIndex() const { return isScalar() && dtype() == DType::Index; }

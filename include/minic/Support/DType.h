@@ -72,6 +72,10 @@ uint16_t doubleToBfloat(double value);
 float narrowToFloat(uint16_t bits, DType t);
 uint16_t doubleToNarrow(double value, DType t);
 
+/// Rounds f32 to the 10 bits of mantissa that tf32 has, to nearest even; NaN and infinities stay. The tensor cores of f32 read no
+/// more bits (PTX ISA, "Alternate floating-point data formats").
+float roundToTf32(float value);
+
 /// Rounds `value` to what an element of type `t` can hold (identity for f64; floats only).
 double roundToDType(double value, DType t);
 /// Whether it rounds to an element of its kind: finite, infinite or NaN (floats only).

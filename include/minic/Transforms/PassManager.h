@@ -20,6 +20,7 @@ struct PassContext {
   bool eager = false;                 ///< One region per op.
   ScheduleTable *schedules = nullptr; ///< Tuned ones, which choose-schedule prefers to the cost model's.
   bool exact() const { return module.numerics == "exact"; }
+  bool fast() const { return module.numerics == "fast"; }
 };
 
 /// One row of Passes.def: works on one function; may add functions to the module.

@@ -1,5 +1,7 @@
 #include "minic/Transforms/Analysis/KernelResources.h"
 
+#include "MatmulChoice.h"
+
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -59,7 +61,7 @@ private:
       } else if (!op.is(OpKind::Constant)) {
         // Accumulators of all dots live through one sweep.
         bool isDot = op.info().axes == AxisRule::Contract;
-        int64_t registers = isDot && schedule.unit == Schedule::Unit::Wgmma ? accumulatorRegisters()
+        int64_t registers = isDot && schedule.unit == Schedule::Unit::Wgmma ? accumulatorRegisters(op)
                                                                             : registersOf(result->type(), space.axesOf(result));
         ranges[result] = {isDot ? 0 : position, position, registers};
       }
@@ -74,9 +76,10 @@ private:
 
   /// What follows a product on tensor cores is computed in parts of 64 columns, which a warpgroup holds.
   static constexpr int64_t partRegisters = 64 * 64 / 128;
-  int64_t accumulatorRegisters() const {
+  int64_t accumulatorRegisters(const Operation &product) const {
     size_t n = schedule.block.size() - 2;
-    return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads();
+    auto form = tensorCoreForm(product);
+    return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads() * (form && form->promotes ? 2 : 1);
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {

@@ -17,12 +17,13 @@ namespace {
 constexpr int64_t leastWork = 64;
 constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 
-/// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA reaches them or a copy of
-/// them (`align-operands`).
+/// A product that the tensor cores of sm_90a take: operands that lie in memory, where TMA reaches them or a copy of them
+/// (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
   int64_t columns, length, batches;
   size_t rank; ///< Of the loops.
+  TensorCoreForm form;
 };
 
 /// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
@@ -58,9 +59,8 @@ bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> 
 std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
                                                    const TargetInfo &target) {
   const auto &loops = space.axes();
-  DType dtype = product.operand(0)->type().dtype();
-  bool isSixteen = dtype == DType::F16 || dtype == DType::BF16;
-  if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() < 3)
+  auto form = tensorCoreForm(product);
+  if (target.name != opInfo(OpKind::Wgmma).needs || !form || loops.size() < 3)
     return std::nullopt;
   auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
   if (std::ranges::any_of(loops, [](const auto &axis) { return axis.extent.constant() == 0; }))
@@ -76,7 +76,7 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   int64_t batches = 1;
   for (int axis = 0; axis < m; ++axis)
     batches *= loops[size_t(axis)].extent.constant().value_or(1);
-  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank())};
+  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank()), *form};
 }
 
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
@@ -85,19 +85,21 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t bk = 64, unknown = 4096, enoughStages = 8;
+  constexpr int64_t unknown = 4096, enoughStages = 8;
+  const TensorCoreForm &form = product.form;
   int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {
-    if (tile.bn > 64 && columns <= tile.bn / 2)
+    if ((tile.bn > 64 && columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
       continue;
     int64_t programs = product.batches * ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
     double waves = std::ceil(double(programs) / target.multiprocessors);
-    // m64nNk16 takes N / 2 cycles; L2 gives about 46 bytes a cycle and multiprocessor.
-    double math = double(tile.bm * tile.bn) / 32, traffic = double((tile.bm + tile.bn) * bk * 2) / 46;
+    // m64nN takes N / 2 cycles for 32 bytes of K; L2 gives about 46 bytes a cycle and multiprocessor.
+    double math = double(form.products * tile.bm * tile.bn) / 32;
+    double traffic = double(form.parts * (tile.bm + tile.bn) * swizzledRow) / 46;
     double filling = 1500; // Until the first block is there.
-    double cycles = waves * std::ceil(double(product.length) / bk) * std::max(math, traffic) + filling;
+    double cycles = waves * std::ceil(double(product.length) / double(form.depth)) * std::max(math, traffic) + filling;
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
@@ -111,22 +113,35 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
   size_t n = product.rank - 2;
   s.block[n - 1] = best->bm;
   s.block[n] = best->bn;
-  s.block[n + 1] = bk;
+  s.block[n + 1] = form.depth;
   s.warps[n - 1] = best->bm / 16;
   s.lanes[n] = 32;
   s.raster = 8;
   s.stages = enoughStages;
-  while (s.stages > 1 && tensorCoreBytes(s) > target.maxSharedBytesPerCta)
+  while (s.stages > 1 && tensorCoreBytes(s, form) > target.maxSharedBytesPerCta)
     s.stages /= 2;
   return s;
 }
 
 } // namespace
 
-int64_t tensorCoreBytes(const Schedule &schedule) {
-  constexpr int64_t bytes = 2, reserved = 2048; // Mbarriers, alignment.
+std::optional<TensorCoreForm> tensorCoreForm(const Operation &product) {
+  DType dtype = product.operand(0)->type().dtype();
+  if (dtype == DType::F32) {
+    std::string_view precision = product.wordAttr("precision");
+    if (precision == "bf16x6")
+      return TensorCoreForm{.depth = swizzledRow / dtypeBytes(DType::BF16), .parts = 3, .products = 6, .promotes = true};
+    return precision == "tf32" ? std::optional(TensorCoreForm{.depth = swizzledRow / dtypeBytes(dtype)}) : std::nullopt;
+  }
+  if (!opInfo(OpKind::Wgmma).dtypes.contains(dtype))
+    return std::nullopt;
+  return TensorCoreForm{.depth = swizzledRow / dtypeBytes(dtype), .promotes = isStorageOnly(dtype)};
+}
+
+int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form) {
+  constexpr int64_t bytes = 2, reserved = 2048; // Of the result; mbarriers, alignment.
   size_t n = schedule.block.size() - 2;
-  int64_t bm = schedule.block[n - 1], blocks = (bm + schedule.block[n]) * schedule.block[n + 1] * bytes;
+  int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + schedule.block[n]) * swizzledRow;
   return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
 }
 
@@ -202,7 +217,8 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
-  if (!exact && contractions == 1 && feedsProductAlone(space, ops))
+  bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
+  if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
       return wgmmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();

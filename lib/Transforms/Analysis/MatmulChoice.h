@@ -11,8 +11,21 @@ namespace minic {
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
+/// What a row of a block in shared memory has, in bytes: the widest swizzle.
+inline constexpr int64_t swizzledRow = 128;
+
+/// How a product's element type and precision go to tensor cores.
+struct TensorCoreForm {
+  int64_t depth;         ///< Elements of k in a block: a swizzled row.
+  int64_t parts = 1;     ///< 16-bit numbers that an operand is split into.
+  int64_t products = 1;  ///< Of parts, in each block.
+  bool promotes = false; ///< Each block's products are summed on their own and added to f32 sums in registers.
+};
+/// Of a matmul or dot; nullopt if tensor cores do not take it.
+std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
+
 /// Shared memory of a CTA under #matmul<unit = wgmma>: blocks of the operands, two parts of 64x64 of the result for each warpgroup,
 /// mbarriers.
-int64_t tensorCoreBytes(const Schedule &schedule);
+int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form);
 
 } // namespace minic

@@ -93,9 +93,11 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   KernelResources resources = estimateResources(space, schedule, region.ops, region.outputs);
   if (resources.sharedBytes > target.sharedBytesPerCta)
     return tooMany(resources.sharedBytes, "bytes of shared memory", target.sharedBytesPerCta);
-  bool isTensorCore = schedule.unit == Schedule::Unit::Wgmma;
-  if (isTensorCore && tensorCoreBytes(schedule) > target.maxSharedBytesPerCta)
-    return tooMany(tensorCoreBytes(schedule), "bytes of shared memory", target.maxSharedBytesPerCta);
+  if (schedule.unit == Schedule::Unit::Wgmma)
+    for (const Operation *op : region.ops)
+      if (auto form = op->info().axes == AxisRule::Contract ? tensorCoreForm(*op) : std::nullopt)
+        if (int64_t bytes = tensorCoreBytes(schedule, *form); bytes > target.maxSharedBytesPerCta)
+          return tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta);
   if (resources.registers > target.maxRegistersPerThread)
     return tooMany(resources.registers, "registers for the values of a thread", target.maxRegistersPerThread);
   // What is not counted takes registers too: nothing runs with less than 32.

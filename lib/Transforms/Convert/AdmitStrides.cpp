@@ -31,10 +31,10 @@ public:
       if (countStridedReads(*param).copyFirst())
         copiedFirst.push_back(param);
     for (Type type : typesToCopy()) {
-      auto made = makeCopyKernel(plan, type, pass, [](Builder &builder, Value *x) {
+      auto made = makeCopyKernel(plan, type, {&type, 1}, pass, [](Builder &builder, Value *x) {
         std::vector<int64_t> axes(size_t(x->type().rank()));
         std::iota(axes.begin(), axes.end(), 0);
-        return builder.create(OpKind::Broadcast, {x}, {x->type()}, {{"dims", Attribute::ints(axes)}})->result();
+        return std::vector{builder.create(OpKind::Broadcast, {x}, {x->type()}, {{"dims", Attribute::ints(axes)}})->result()};
       });
       if (!made)
         return made.takeErrors();

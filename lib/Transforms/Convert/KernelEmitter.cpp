@@ -524,8 +524,7 @@ private:
     for (int axis : reducedLoops())
       axes.push_back(axis);
     if (op.info().axes == AxisRule::Contract)
-      return {builder.create(OpKind::Dot, {tiles[0], tiles[1], accs[0]}, {accs[0]->type()}, {{"axes", Attribute::ints(axes)}})
-                  ->result()};
+      return {multiply(op, tiles, accs[0], axes)};
 
     // Only the loops that this reduction's own operand has: a unit axis may be another's.
     std::erase_if(axes, [&](int64_t axis) {
@@ -553,6 +552,17 @@ private:
     Builder inner(to);
     inner.create(OpKind::Yield, inlineBlock(inner, from, arguments, map), {});
     return combineTiles(from, accs, {reduce->results().begin(), reduce->results().end()});
+  }
+
+  /// Tensor cores keep few bits of a sum of 8-bit floats, so those of each block are added to the others here.
+  Value *multiply(Operation &op, const std::vector<Value *> &tiles, Value *acc, const std::vector<int64_t> &axes) {
+    std::vector<NamedAttribute> attrs{{"axes", Attribute::ints(axes)}};
+    if (const Attribute *precision = op.attr("precision"))
+      attrs.push_back({"precision", *precision});
+    bool promotes = schedule.unit == Schedule::Unit::Wgmma && isStorageOnly(tiles[0]->type().dtype());
+    Value *start = promotes ? builder.constant(acc->type(), 0.0) : acc;
+    Value *sum = builder.create(OpKind::Dot, {tiles[0], tiles[1], start}, {acc->type()}, attrs)->result();
+    return promotes ? builder.scalarOp(OpKind::Add, {acc, sum}) : sum;
   }
 
   /// The combiner's scalar ops on whole tiles: running values first, the new block's second.

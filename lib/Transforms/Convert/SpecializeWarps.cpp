@@ -21,17 +21,34 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace minic {
 namespace {
 
 constexpr int64_t warpgroupRows = 64, partColumns = 64, warpsOfGroup = 4, swizzle = 128, rowsOfPattern = 8;
 
+/// What the tensor cores are to compute: in each block of k one dot, or several of parts of the operands, each added to the one
+/// before.
+struct Product {
+  std::vector<Operation *> dots;
+  Operation *loop = nullptr; ///< The sweep along k; null where it has one trip.
+  bool promotes = false;     ///< Each block's sums are added to others, in registers.
+
+  Operation &last() const { return *dots.back(); }
+  Value *result() const { return loop ? loop->result() : last().result(); }
+  bool hasOperand(const Operation &op) const {
+    return op.numResults() == 1 && std::ranges::any_of(dots, [&](const Operation *dot) {
+             return dot->operand(0) == op.result() || dot->operand(1) == op.result();
+           });
+  }
+};
+
 class WarpSpecializer {
 public:
-  WarpSpecializer(Function &kernel, const Schedule &schedule, Operation &dot)
-      : kernel(kernel), schedule(schedule), dot(dot), loop(dot.parentOp()), module(kernel.module()), context(module.context()),
-        signature(kernel), top(kernel.body(), kernel.terminator()) {
+  WarpSpecializer(Function &kernel, const Schedule &schedule, const Product &product)
+      : kernel(kernel), schedule(schedule), product(product), dot(product.last()), module(kernel.module()),
+        context(module.context()), signature(kernel), top(kernel.body(), kernel.terminator()) {
     axisM = dot.result()->type().rank() - 3;
     bm = schedule.block[size_t(axisM)];
     bn = schedule.block[size_t(axisM) + 1];
@@ -55,7 +72,7 @@ public:
 
 private:
   struct Operand {
-    Operation *load;
+    const Operation *load;
     Value *map, *memory;
     Type block, box; ///< Of shared memory: what is multiplied, and as much of it as TMA brings.
   };
@@ -70,26 +87,39 @@ private:
   //===- Operands -===//
 
   void makeMaps() {
-    for (unsigned i : {0u, 1u}) {
-      Operation *load = dot.operand(i)->definition();
-      std::vector<int64_t> box = boxOf(*load), block = {box.end() - 2, box.end()};
-      Type buffer = load->operand(0)->type();
-      // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the
-      // speed.
-      size_t r = box.size() - 2;
-      if (auto rows = buffer.shape()[r].constant(); i == 0 && rows && *rows < box[r] && !isAcross(*load))
-        box[r] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
-      auto memoryOf = [&](const std::vector<int64_t> &extents) {
-        return context.type(
-            {.kind = TypeKind::Smem, .dtype = buffer.dtype(), .shape = {extents.begin(), extents.end()}, .swizzle = swizzle});
-      };
-      TypeStorage map{
-          .kind = TypeKind::TensorMap, .dtype = buffer.dtype(), .shape = buffer.shape(), .swizzle = swizzle, .box = box};
-      operands[i] = {load, signature.addTensorMap(load->operand(0), context.type(map)), nullptr, memoryOf(block),
-                     memoryOf({box.end() - 2, box.end()})};
-      operands[i].memory = top.create(OpKind::AllocShared, {}, {operands[i].block})->result();
-      operands[i].memory->setName(load->operand(0)->name() + "_s");
-    }
+    for (const Operation *each : product.dots)
+      for (unsigned i : {0u, 1u}) {
+        Operation *load = each->operand(i)->definition();
+        if (operands.count(load))
+          continue;
+        order.push_back(load);
+        operands.emplace(load, makeOperand(load, i, each->wordAttr("precision") == "tf32"));
+      }
+  }
+
+  Operand makeOperand(Operation *load, unsigned i, bool tf32) {
+    std::vector<int64_t> box = boxOf(*load), block = {box.end() - 2, box.end()};
+    Type buffer = load->operand(0)->type();
+    // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the
+    // speed.
+    size_t r = box.size() - 2;
+    if (auto rows = buffer.shape()[r].constant(); i == 0 && rows && *rows < box[r] && !isAcross(*load))
+      box[r] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
+    auto memoryOf = [&](const std::vector<int64_t> &extents) {
+      return context.type(
+          {.kind = TypeKind::Smem, .dtype = buffer.dtype(), .shape = {extents.begin(), extents.end()}, .swizzle = swizzle});
+    };
+    TypeStorage map{.kind = TypeKind::TensorMap,
+                    .dtype = buffer.dtype(),
+                    .shape = buffer.shape(),
+                    .swizzle = swizzle,
+                    .box = box,
+                    .tf32 = tf32};
+    Operand operand{load, signature.addTensorMap(load->operand(0), context.type(map)), nullptr, memoryOf(block),
+                    memoryOf({box.end() - 2, box.end()})};
+    operand.memory = top.create(OpKind::AllocShared, {}, {operand.block})->result();
+    operand.memory->setName(load->operand(0)->name() + "_s");
+    return operand;
   }
 
   /// The block's extents in the order of memory; 1 along batches.
@@ -108,14 +138,14 @@ private:
     empty = top.create(OpKind::MbarrierInit, {}, {single}, {{"count", Attribute(groups * warpsOfGroup)}})->result();
     full->setName("full");
     empty->setName("empty");
-    for (const Operand &operand : operands)
-      top.create(OpKind::TmaPrefetch, {operand.map}, {});
+    for (const Operation *load : order)
+      top.create(OpKind::TmaPrefetch, {operands.at(load).map}, {});
     zero = top.constantIndex(0);
     one = top.constantIndex(1);
     step = top.constantIndex(bk);
     length = top.dim(lengthOf());
-    for (const Operand &operand : operands)
-      if (operand.box != operand.block)
+    for (const Operation *load : order)
+      if (const Operand &operand = operands.at(load); operand.box != operand.block)
         clear(operand);
     top.create(OpKind::BarrierOp, {}, {});
   }
@@ -138,7 +168,7 @@ private:
   }
 
   DimExpr lengthOf() const {
-    const Operation &load = *operands[0].load;
+    const Operation &load = *order[0];
     std::vector<int64_t> dims = accessDims(load);
     size_t along = size_t(std::ranges::find(dims, axisM + 2) - dims.begin());
     return load.operand(0)->type().shape()[along];
@@ -171,10 +201,11 @@ private:
     inner.setLoc(dot.loc());
     inner.create(OpKind::MbarrierWait, {empty, position}, {}, {{"lap", Attribute::word("previous")}});
     int64_t bytes = 0;
-    for (const Operand &operand : operands)
-      bytes += stageBytes(operand.box);
+    for (const Operation *load : order)
+      bytes += stageBytes(operands.at(load).box);
     inner.create(OpKind::MbarrierExpect, {full, position}, {}, {{"bytes", Attribute(bytes)}});
-    for (const Operand &operand : operands) {
+    for (const Operation *load : order) {
+      const Operand &operand = operands.at(load);
       Value *block = stageOf(inner, operand, position);
       if (operand.box != operand.block)
         block = inner.create(OpKind::SharedView, {block, zero, zero}, {operand.box})->result();
@@ -203,48 +234,78 @@ private:
     upper = builder.scalarOp(OpKind::Mul, {who, builder.constantIndex(warpgroupRows)});
 
     std::array<int64_t, 2> extents{warpgroupRows, bn};
-    Type product = context.tile(DType::F32, extents, context.layout(wgmmaLayout(bn)));
-    Type inflight = context.withKind(product, TypeKind::Inflight);
-    Value *none = builder.create(OpKind::Undefined, {}, {inflight})->result();
-    Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero, none}, {context.index(), inflight});
+    Type sums = context.tile(dot.result()->type().dtype(), extents, context.layout(wgmmaLayout(bn)));
+    Type inflight = context.withKind(sums, TypeKind::Inflight), carried = product.promotes ? sums : inflight;
+    Value *none = product.promotes ? builder.constant(sums, 0.0) : builder.create(OpKind::Undefined, {}, {inflight})->result();
+    Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero, none}, {context.index(), carried});
     Block &body = sweep->addRegion();
     Value *at = body.addArgument(context.index(), "at"), *position = body.addArgument(context.index(), "i");
-    Value *acc = body.addArgument(inflight, "acc");
+    Value *acc = body.addArgument(carried, "acc");
     Builder inner(body);
     inner.setLoc(dot.loc());
     inner.create(OpKind::MbarrierWait, {full, position}, {});
-    Value *lhs = stageOf(inner, operands[0], position), *rhs = stageOf(inner, operands[1], position);
-    if (groups > 1) {
-      TypeStorage part = operands[0].block.get();
-      part.shape = isAcross() ? std::vector<DimExpr>{bk, warpgroupRows} : std::vector<DimExpr>{warpgroupRows, bk};
-      std::vector<Value *> place = isAcross() ? std::vector{lhs, zero, upper} : std::vector{lhs, upper, zero};
-      lhs = inner.create(OpKind::SharedView, place, std::vector{context.type(part)})->result();
-    }
-    Value *later = inner.compare("gt", at, zero);
-    bool isRowMajor = accessDims(*operands[1].load).back() == axisM + 1;
-    Value *sum = inner
-                     .create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight},
-                             {{"form", Attribute::word(std::string(isAcross() ? "t" : "n") + (isRowMajor ? "n" : "t"))}})
-                     ->result();
-    Value *held = inner.create(OpKind::WgmmaWait, {sum}, {inflight}, {{"pending", Attribute(0)}})->result();
+    Value *sum = emitProducts(inner, position, product.promotes ? nullptr : acc, at, inflight);
+    Type landed = product.promotes ? sums : inflight;
+    Value *held = inner.create(OpKind::WgmmaWait, {sum}, {landed}, {{"pending", Attribute(0)}})->result();
     inner.create(OpKind::MbarrierArrive, {empty, position}, {});
+    if (product.promotes)
+      held = inner.scalarOp(OpKind::Add, {acc, held});
     Value *next = inner.scalarOp(OpKind::Add, {position, one});
     inner.create(OpKind::Yield, {next, held}, {});
 
-    Value *done = builder.create(OpKind::WgmmaWait, {sweep->result(1)}, {product}, {{"pending", Attribute(0)}})->result();
-    done->setName((loop ? loop->result() : dot.result())->name());
+    Value *done = sweep->result(1);
+    if (!product.promotes)
+      done = builder.create(OpKind::WgmmaWait, {done}, {sums}, {{"pending", Attribute(0)}})->result();
+    done->setName(product.result()->name());
     emitEpilogue(builder, done);
     builder.create(OpKind::Yield, {}, {});
   }
 
+  /// The products of one block, added to `acc`, from the second block on, or where that is null to each other alone.
+  Value *emitProducts(Builder &builder, Value *position, Value *acc, Value *at, Type inflight) {
+    std::map<const Operation *, Value *> blocks;
+    for (const Operation *load : order)
+      blocks[load] = stageOf(builder, operands.at(load), position);
+    if (groups > 1)
+      for (const Operation *each : product.dots) {
+        Value *&block = blocks[each->operand(0)->definition()];
+        if (block->definition()->is(OpKind::Stage))
+          block = rowsOfGroup(builder, block);
+      }
+    Value *later = acc ? builder.compare("gt", at, zero) : nullptr;
+    for (const Operation *each : product.dots) {
+      Operation *lhs = each->operand(0)->definition(), *rhs = each->operand(1)->definition();
+      bool isRowMajor = accessDims(*rhs).back() == axisM + 1;
+      std::vector<Value *> values{blocks[lhs], blocks[rhs]};
+      if (acc)
+        values.push_back(acc);
+      if (later)
+        values.push_back(later);
+      acc = builder
+                .create(OpKind::Wgmma, values, std::vector{inflight},
+                        {{"form", Attribute::word(std::string(isAcross() ? "t" : "n") + (isRowMajor ? "n" : "t"))}})
+                ->result();
+      later = nullptr;
+    }
+    return acc;
+  }
+
+  /// A warpgroup's rows of a block of the first operand.
+  Value *rowsOfGroup(Builder &builder, Value *block) {
+    TypeStorage part = block->type().get();
+    part.shape = isAcross() ? std::vector<DimExpr>{bk, warpgroupRows} : std::vector<DimExpr>{warpgroupRows, bk};
+    std::vector<Value *> place = isAcross() ? std::vector{block, zero, upper} : std::vector{block, upper, zero};
+    return builder.create(OpKind::SharedView, place, std::vector{context.type(part)})->result();
+  }
+
   /// The first operand lies with rows of the product's rows, not of the contracted axis.
-  bool isAcross() const { return isAcross(*operands[0].load); }
+  bool isAcross() const { return isAcross(*order[0]); }
   bool isAcross(const Operation &load) const { return accessDims(load).back() == axisM; }
 
   //===- Epilogue -===//
 
   /// The ops behind the product, on 64 columns at a time: so few values live beside the accumulators.
-  void emitEpilogue(Builder &builder, Value *product) {
+  void emitEpilogue(Builder &builder, Value *sums) {
     Operation *parts = builder.create(OpKind::For, {zero, builder.constantIndex(bn), builder.constantIndex(partColumns)}, {},
                                       {{"unroll", Attribute::word("full")}});
     Block &body = parts->addRegion();
@@ -252,16 +313,14 @@ private:
     Builder inner(body);
     inner.setLoc(dot.loc());
     std::array<int64_t, 2> extents{warpgroupRows, partColumns};
-    Type part = context.tile(DType::F32, extents, context.layout(wgmmaLayout(partColumns)));
+    Type part = context.tile(sums->type().dtype(), extents, context.layout(wgmmaLayout(partColumns)));
     ValueMap map;
-    map.map(loop ? loop->result() : dot.result(), inner.create(OpKind::ExtractTile, {product, zero, left}, {part})->result());
+    map.map(product.result(), inner.create(OpKind::ExtractTile, {sums, zero, left}, {part})->result());
     for (Operation *op : tiles)
-      if (op != loop && op != &dot && !isOperand(*op))
+      if (op != product.loop && !op->is(OpKind::Dot) && !product.hasOperand(*op))
         emitPart(inner, *op, map);
     inner.create(OpKind::Yield, {}, {});
   }
-
-  bool isOperand(const Operation &op) const { return &op == operands[0].load || &op == operands[1].load; }
 
   void emitPart(Builder &builder, Operation &op, ValueMap &map) {
     builder.setLoc(op.loc());
@@ -339,14 +398,16 @@ private:
 
   Function &kernel;
   const Schedule &schedule;
-  Operation &dot, *loop; ///< The sweep along k; null where it has one trip.
+  const Product &product;
+  Operation &dot; ///< The last one.
   Module &module;
   Context &context;
   KernelSignature signature;
   Builder top; ///< At the end of the kernel.
   int64_t axisM, bm, bn, bk, groups;
   std::vector<Operation *> tiles;
-  std::array<Operand, 2> operands;
+  std::map<const Operation *, Operand> operands; ///< By what loads them. Looked up only.
+  std::vector<const Operation *> order;          ///< Of the operands, the first dot's first.
   Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *length = nullptr;
   Value *upper = nullptr, *left = nullptr; ///< Of a consumer's part: its first row and column in the tile.
 };
@@ -363,24 +424,28 @@ bool endsWith(const std::vector<int64_t> &axes, int64_t rows, int64_t columns) {
 }
 
 /// Why an operand of the product cannot come through TMA; empty if it can.
-std::string whyNoCopy(const Value &operand) {
+std::string whyNoCopy(const Value &operand, const Operation &dot) {
   const Operation *load = operand.definition();
   if (!load || !load->is(OpKind::Load))
     return "an operand of its product is computed, not loaded";
   Type buffer = accessBuffer(*load)->type();
+  DType dtype = buffer.dtype();
   if (buffer.isStrided() || load->attr("steps"))
     return "an operand of its product has strides";
-  if (buffer.rank() < 2 || buffer.rank() > 5 || (buffer.dtype() != DType::F16 && buffer.dtype() != DType::BF16))
-    return "an operand of its product is no matrix of f16 or bf16";
-  if (!buffer.shape().back().isMultipleOf(8))
+  if (buffer.rank() < 2 || buffer.rank() > 5 || !opInfo(OpKind::Wgmma).dtypes.contains(dtype))
+    return "an operand of its product is no matrix of f16, bf16, 8-bit numbers or f32 as tf32";
+  if (dtype == DType::F32 && dot.wordAttr("precision") != "tf32")
+    return "its product is one of f32, without `precision = tf32`";
+  if (!buffer.shape().back().isMultipleOf(16 / dtypeBytes(dtype)))
     return "rows of an operand do not start at multiples of 16 bytes";
   return "";
 }
 
 /// Where a block is wider than a swizzled row, TMA takes rows of whole ones.
 bool hasWholeSlabs(const Operation &load) {
-  return load.result()->type().extents()[size_t(accessDims(load).back())] <= partColumns ||
-         accessBuffer(load)->type().shape().back().isMultipleOf(partColumns);
+  Type buffer = accessBuffer(load)->type();
+  int64_t slab = swizzle / dtypeBytes(buffer.dtype());
+  return load.result()->type().extents()[size_t(accessDims(load).back())] <= slab || buffer.shape().back().isMultipleOf(slab);
 }
 
 bool isConstant(const Value &value, double number) {
@@ -388,15 +453,31 @@ bool isConstant(const Value &value, double number) {
   return op && op->is(OpKind::Constant) && op->attr("value")->asNumber() && *op->attr("value")->asNumber() == number;
 }
 
-/// True if the product is one sweep in blocks of `bk` along all of the contracted axis, and its sums start from 0: what `tile`
-/// makes.
-bool isWholeSweep(const Operation &dot, int64_t bk) {
-  const Operation *loop = dot.parentOp();
-  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1 || !isConstant(*loop->operand(0), 0) ||
-               !isConstant(*loop->operand(2), double(bk))))
-    return false;
-  if (!isConstant(loop ? *loop->operand(3) : *dot.operand(2), 0))
-    return false;
+/// The dots, if they are what one sweep over k from 0 in steps of `bk` computes, and nothing else: what `tile` makes.
+std::optional<Product> productOf(std::vector<Operation *> dots, int64_t bk) {
+  Product product{std::move(dots)};
+  Operation *loop = product.loop = product.dots[0]->parentOp();
+  for (size_t i = 1; i < product.dots.size(); ++i)
+    if (product.dots[i]->parentOp() != loop || product.dots[i]->operand(2) != product.dots[i - 1]->result() ||
+        product.dots[i - 1]->result()->uses().size() != 1)
+      return std::nullopt;
+  const Value &start = *product.dots[0]->operand(2);
+  if (!loop)
+    return isConstant(start, 0) ? std::optional(product) : std::nullopt;
+  if (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1 || !isConstant(*loop->operand(0), 0) ||
+      !isConstant(*loop->operand(2), double(bk)) || !isConstant(*loop->operand(3), 0))
+    return std::nullopt;
+  const Value *acc = loop->region().argument(1), *sum = product.last().result(), *next = loop->region().back()->operand(0);
+  if (&start == acc)
+    return next == sum ? std::optional(product) : std::nullopt;
+  const Operation *add = next->definition();
+  product.promotes = add && add->is(OpKind::Add) && add->operand(0) == acc && add->operand(1) == sum;
+  return product.promotes && isConstant(start, 0) ? std::optional(product) : std::nullopt;
+}
+
+/// True if the sweep goes along all of the contracted axis.
+bool isWholeSweep(const Product &product, const Operation &dot, int64_t bk) {
+  const Operation *loop = product.loop;
   for (unsigned i : {0u, 1u}) {
     const Operation &load = *dot.operand(i)->definition();
     std::vector<int64_t> dims = accessDims(load);
@@ -414,16 +495,43 @@ bool isWholeSweep(const Operation &dot, int64_t bk) {
   return true;
 }
 
-/// True if nothing but the operands runs along the contracted axis, in the product's sweep or another one.
-bool hasOneSweep(Function &kernel, const Operation &dot) {
+/// True if nothing but the product runs along the contracted axis, in its sweep or another one.
+bool hasOneSweep(Function &kernel, const Product &product) {
   bool hasOne = true;
   walk(kernel.body(), [&](Operation &op) {
-    hasOne &= op.numRegions() == 0 || &op == dot.parentOp();
+    hasOne &= op.numRegions() == 0 || &op == product.loop;
     for (const Value *result : op.results())
-      hasOne &=
-          !result->type().isTile() || result == dot.operand(0) || result == dot.operand(1) || result->type().extents().back() == 1;
+      hasOne &= !result->type().isTile() || product.hasOperand(op) || result->type().extents().back() == 1;
   });
   return hasOne;
+}
+
+/// Why one dot of the product cannot be wgmma's work; empty if it can.
+std::string whyNoWgmma(const Product &product, const Operation &dot, int64_t bk) {
+  for (unsigned i : {0u, 1u})
+    if (std::string why = whyNoCopy(*dot.operand(i), dot); !why.empty())
+      return why;
+  if (!isWholeSweep(product, dot, bk))
+    return "its product is no single sweep along a contracted axis of known size, with sums from 0";
+  std::array<const char *, 2> names{"first", "second"};
+  std::array<std::string, 2> which;
+  for (unsigned i : {0u, 1u})
+    which[i] = std::string("its ") + names[i] + " operand";
+  int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2, bytes = dtypeBytes(dot.operand(0)->type().dtype());
+  if (bk * bytes != swizzle)
+    return "its bk is not " + std::to_string(swizzle / bytes) + ", of " + std::to_string(swizzle) + " bytes";
+  for (unsigned i : {0u, 1u}) {
+    const Operation &load = *dot.operand(i)->definition();
+    std::vector<int64_t> dims = accessDims(load);
+    int64_t rows = i == 0 ? m : n;
+    if (!endsWith(dims, rows, k) && !endsWith(dims, k, rows))
+      return which[i] + " is not a matrix, or several, one after the other";
+    if (bytes != 2 && dims.back() != k)
+      return which[i] + " does not lie in rows of k, as wgmma has operands of other than 16 bits";
+    if (!hasWholeSlabs(load))
+      return "rows of " + which[i] + " are no multiples of 64 elements";
+  }
+  return "";
 }
 
 } // namespace
@@ -436,33 +544,24 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
     if (op.is(OpKind::Dot))
       dots.push_back(&op);
   });
-  if (dots.size() != 1)
-    return cannotSpecialize(kernel, kernel.loc, "it has " + std::to_string(dots.size()) + " products");
-  Operation &dot = *dots[0];
-  auto schedule = tensorCoreSchedule(kernel, dot.result()->type().rank());
+  if (dots.empty())
+    return cannotSpecialize(kernel, kernel.loc, "it has no product");
+  auto schedule = tensorCoreSchedule(kernel, dots[0]->result()->type().rank());
   if (!schedule)
     return schedule.takeErrors();
-  if (pass.target.name != opInfo(OpKind::Wgmma).needs)
-    return cannotSpecialize(kernel, dot.loc(), "those of " + std::string(pass.target.name) + " are others");
-  for (unsigned i : {0u, 1u})
-    if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
-      return cannotSpecialize(kernel, dot.loc(), why);
-  if (!isWholeSweep(dot, schedule->block.back()))
-    return cannotSpecialize(kernel, dot.loc(),
+  int64_t bk = schedule->block.back();
+  auto product = productOf(dots, bk);
+  if (!product)
+    return cannotSpecialize(kernel, dots.back()->loc(),
                             "its product is no single sweep along a contracted axis of known size, with sums from 0");
-  std::vector<int64_t> lhs = accessDims(*dot.operand(0)->definition()), rhs = accessDims(*dot.operand(1)->definition());
-  int64_t m = dot.result()->type().rank() - 3, n = m + 1, k = m + 2;
-  if (!endsWith(lhs, m, k) && !endsWith(lhs, k, m))
-    return cannotSpecialize(kernel, dot.loc(), "its first operand is not a matrix, or several, one after the other");
-  if (!hasWholeSlabs(*dot.operand(0)->definition()))
-    return cannotSpecialize(kernel, dot.loc(), "rows of its first operand are no multiples of 64 elements");
-  if (!endsWith(rhs, k, n) && !endsWith(rhs, n, k))
-    return cannotSpecialize(kernel, dot.loc(), "its second operand is not a matrix, or several, one after the other");
-  if (!hasWholeSlabs(*dot.operand(1)->definition()))
-    return cannotSpecialize(kernel, dot.loc(), "rows of its second operand are no multiples of 64 elements");
-  if (!hasOneSweep(kernel, dot))
-    return cannotSpecialize(kernel, dot.loc(), "something beside it runs along the contracted axis");
-  WarpSpecializer(kernel, *schedule, dot).run();
+  if (pass.target.name != opInfo(OpKind::Wgmma).needs)
+    return cannotSpecialize(kernel, product->last().loc(), "those of " + std::string(pass.target.name) + " are others");
+  for (const Operation *dot : product->dots)
+    if (std::string why = whyNoWgmma(*product, *dot, bk); !why.empty())
+      return cannotSpecialize(kernel, dot->loc(), why);
+  if (!hasOneSweep(kernel, *product))
+    return cannotSpecialize(kernel, product->last().loc(), "something beside it runs along the contracted axis");
+  WarpSpecializer(kernel, *schedule, *product).run();
   return {};
 }
 

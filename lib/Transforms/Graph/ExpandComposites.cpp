@@ -2,7 +2,8 @@
 //
 //   %y = softmax %x, axis = 1   ->  %m = reduce max %x; %z = sub %x, %m; %e = exp %z; %s = reduce sum %e; %y = div %e, %s
 //
-// A composite of a 16-bit float is computed in f32 from its first op to its last and rounded once, whatever the numerics.
+// A composite of a 16-bit float is computed in f32 from its first op to its last and rounded once, whatever the numerics. In `fast`
+// a matmul of f32 says what it may be computed as.
 #include "minic/IR/Builder.h"
 #include "minic/IR/Combiner.h"
 #include "minic/Transforms/Passes.h"
@@ -161,7 +162,7 @@ private:
     Value *lhs = widened(0), *rhs = widened(1);
     if (lhs == op.operand(0) && rhs == op.operand(1))
       return nullptr;
-    return builder.create(OpKind::Matmul, {lhs, rhs}, {op.result()->type()})->result();
+    return builder.create(OpKind::Matmul, {lhs, rhs}, {op.result()->type()}, {op.attrs().begin(), op.attrs().end()})->result();
   }
 
   Operation &op;
@@ -171,12 +172,15 @@ private:
 
 } // namespace
 
-Expected<void> passes::expandComposites(Function &function, PassContext &) {
+Expected<void> passes::expandComposites(Function &function, PassContext &pass) {
   if (function.kind != FunctionKind::Graph)
     return {};
   std::vector<Operation *> ops;
-  for (Operation &op : function.body())
+  for (Operation &op : function.body()) {
     ops.push_back(&op);
+    if (pass.fast() && op.is(OpKind::Matmul) && op.operand(0)->type().dtype() == DType::F32 && !op.attr("precision"))
+      op.setAttr("precision", Attribute::word("bf16x6"));
+  }
   for (Operation *op : ops)
     if (Value *value = Expander(*op).run()) {
       value->setName(op->result()->name());

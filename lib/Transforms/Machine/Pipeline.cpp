@@ -49,7 +49,8 @@ std::optional<Sweep> sweepOf(Operation &role) {
       else if (op->is(OpKind::MbarrierArrive) && sweep.wait)
         sweep.release = op;
     }
-  return sweep.release && sweep.loop->next() ? std::optional(sweep) : std::nullopt;
+  // Where sums are added to others in registers, each trip waits for its own.
+  return sweep.release && sweep.loop->result(1)->type().isInflight() ? std::optional(sweep) : std::nullopt;
 }
 
 /// The ring position before `position`.
