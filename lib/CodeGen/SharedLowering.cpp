@@ -13,6 +13,12 @@ namespace minic::codegen {
 
 static int64_t roundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
+/// TMA puts blocks at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor).
+static constexpr int64_t declaredAlignment = 128;
+
+/// What the launch sizes: rings are larger than what a kernel may declare.
+static bool isDynamic(Type memory) { return memory.swizzle() || memory.stages() > 1; }
+
 SharedBytes sharedBytesOf(Function &kernel) {
   SharedBytes bytes;
   walk(kernel.body(), [&](Operation &op) {
@@ -21,7 +27,8 @@ SharedBytes sharedBytesOf(Function &kernel) {
     if (!op.is(OpKind::AllocShared))
       return;
     Type type = op.result()->type();
-    (type.swizzle() ? bytes.dynamic : bytes.declared) += roundUp(sharedBytes(type), type.swizzle() ? swizzleAlignment : 16);
+    (isDynamic(type) ? bytes.dynamic : bytes.declared) +=
+        roundUp(sharedBytes(type), isDynamic(type) ? swizzleAlignment : declaredAlignment);
   });
   return bytes;
 }
@@ -211,7 +218,7 @@ static llvm::GlobalVariable *dynamicShared(KernelLowering &k) {
 
 void lowerAllocShared(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
-  if (type.swizzle()) {
+  if (isDynamic(type)) {
     int64_t offset = k.takeDynamic(roundUp(sharedBytes(type), swizzleAlignment));
     k.set(op.result(), {k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), dynamicShared(k), k.i32(offset))});
     return;
@@ -223,7 +230,7 @@ void lowerAllocShared(KernelLowering &k, Operation &op) {
   std::string name = k.kernel.name + "_shared_" + std::to_string(module.global_size());
   auto *global = new llvm::GlobalVariable(module, array, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
                                           llvm::PoisonValue::get(array), name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-  global->setAlignment(llvm::Align(16));
+  global->setAlignment(llvm::Align(declaredAlignment));
   k.set(op.result(), {global});
 }
 
@@ -296,6 +303,8 @@ void lowerStage(KernelLowering &k, Operation &op) {
 void lowerSharedView(KernelLowering &k, Operation &op) {
   Type type = op.operand(0)->type();
   IRBuilder &ir = k.ir;
+  if (!type.swizzle())
+    return k.set(op.result(), {k.scalar(op.operand(0))});
   llvm::Value *row = ir.CreateTrunc(k.scalar(op.operand(1)), ir.getInt32Ty());
   llvm::Value *column = ir.CreateTrunc(k.scalar(op.operand(2)), ir.getInt32Ty());
   llvm::Value *slab = ir.CreateUDiv(column, k.i32(slabColumns(type)));

@@ -190,9 +190,18 @@ void verifySharedView(Operation &op, VerifyReporter &reporter) {
   if (!expectOperand(op, 0, TypeKind::Smem, reporter) || !expectIndex(op, 1, reporter) || !expectIndex(op, 2, reporter))
     return;
   Type from = op.operand(0)->type(), to = op.result()->type();
-  if (!from.swizzle() || from.stages() != 1) {
-    reporter.error(op, ErrorCode::OperandType,
-                   opText(op) + " needs one stage of swizzled shared memory, not " + operandText(op, 0));
+  if (from.stages() != 1) {
+    reporter.error(op, ErrorCode::OperandType, opText(op) + " needs one stage of shared memory, not " + operandText(op, 0));
+    return;
+  }
+  if (!from.swizzle()) {
+    bool fits = to.isSmem() && to.dtype() == from.dtype() && !to.swizzle() && to.stages() == 1 &&
+                stridedElements(to) <= stridedElements(from) && constantOf(*op.operand(1), -1) == 0 &&
+                constantOf(*op.operand(2), -1) == 0;
+    if (!fits)
+      reporter.error(op, ErrorCode::TypeMismatch,
+                     opText(op) + " of memory that is not swizzled sees elements of " + operandText(op, 0) +
+                         " under other axes, from (0, 0) on, stated " + to.str());
     return;
   }
   bool same = to.isSmem() && to.dtype() == from.dtype() && to.swizzle() == from.swizzle() && to.stages() == 1;

@@ -35,13 +35,18 @@ RecordAttr Schedule::toAttr() const {
              {"unit", Attribute::word("wgmma")},
              {"stages", Attribute(stages)},
              {"raster", Attribute(raster)}}};
-  return {"matmul",
-          {{"bm", block[m]},
-           {"bn", block[n]},
-           {"bk", block[k]},
-           {"warps", Attribute::ints({warps[m], warps[n]})},
-           {"lanes", Attribute::ints({lanes[m], lanes[n]})},
-           {"vec", Attribute(vec[n])}}};
+  RecordAttr record{"matmul",
+                    {{"bm", block[m]},
+                     {"bn", block[n]},
+                     {"bk", block[k]},
+                     {"warps", Attribute::ints({warps[m], warps[n]})},
+                     {"lanes", Attribute::ints({lanes[m], lanes[n]})},
+                     {"vec", Attribute(vec[n])}}};
+  if (stages > 0) {
+    record.fields.push_back({"stages", Attribute(stages)});
+    record.fields.push_back({"raster", Attribute(raster)});
+  }
+  return record;
 }
 
 /// A thread has 255 registers; what is beyond a few times that can only spill.
@@ -108,10 +113,6 @@ void readWgmma(Schedule &s, FieldReader &fields) {
   size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
   fields.word("unit", "wgmma");
   s.unit = Schedule::Unit::Wgmma;
-  s.stages = fields.number("stages");
-  s.raster = fields.number("raster");
-  if (s.stages > maxStages)
-    fields.fail("stages", "more than " + std::to_string(maxStages));
   if (s.block[m] != 64 && s.block[m] != 128)
     fields.fail("bm", "wgmma has 64 rows in a warpgroup, and there are one or two of those");
   if (s.block[n] < 64 || s.block[n] > 256)
@@ -163,6 +164,12 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
         s.lanes[m + i] = lanes[i];
         s.vec[m + i] = vec;
       }
+    }
+    if (s.unit == Unit::Wgmma || attr.find("stages")) {
+      s.stages = fields.number("stages");
+      s.raster = fields.number("raster");
+      if (s.stages > maxStages)
+        fields.fail("stages", "more than " + std::to_string(maxStages));
     }
   } else {
     return Diagnostic{
@@ -248,12 +255,13 @@ Layout Schedule::coalesced(std::span<const int64_t> extents, std::span<const int
   return layout.normalized();
 }
 
-bool runsOnTensorCores(const Function &kernel) {
+bool isWarpSpecialized(const Function &kernel) {
   const Attribute *schedule = kernel.attr("schedule");
-  return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() && schedule->asRecord()->find("unit");
+  return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() &&
+         (schedule->asRecord()->find("unit") || schedule->asRecord()->find("stages"));
 }
 
-Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank) {
+Expected<Schedule> warpSpecializedSchedule(const Function &kernel, int rank) {
   auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), rank);
   if (schedule)
     return schedule;

@@ -33,6 +33,10 @@ bool Agent::stage(const Instr &instr) {
 
 bool Agent::sharedView(const Instr &instr) {
   Type whole = instr.op->operand(0)->type();
+  if (!whole.swizzle()) { // The same elements under other axes.
+    slots[size_t(instr.out[0])] = Slot(slots[size_t(instr.in[0])]);
+    return true;
+  }
   std::vector<int64_t> extents = whole.extents(), part = instr.op->result()->type().extents();
   int64_t start[] = {index(instr.in[1]), index(instr.in[2])}, step[] = {8, slabColumns(whole)};
   bool fits = true;

@@ -12,6 +12,8 @@ namespace minic {
 ///   #rows<block = [1, 262144], warps = [1, 128], lanes = [1, 32], vec = 4, cluster = 16, resident = 2>
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 ///   #matmul<bm = 128, bn = 256, bk = 64, unit = wgmma, stages = 4, raster = 8>    (a warpgroup for each 64 rows)
+///   #matmul<bm = 128, bn = 256, bk = 16, warps = [4, 2], lanes = [4, 8], vec = 4, stages = 4, raster = 8>
+/// With `stages` warps are divided: one loads blocks through TMA, others multiply them.
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
@@ -20,7 +22,7 @@ struct Schedule {
   int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
   int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
   enum class Unit { Fma, Wgmma } unit = Unit::Fma; ///< What multiplies, of #matmul. For Wgmma the hardware gives the layout.
-  int64_t stages = 1;                              ///< Blocks of the operands that are on chip at a time.
+  int64_t stages = 0; ///< Blocks of the operands that are on chip at a time; 0: threads load what they multiply.
   int64_t raster =
       1; ///< Rows of tiles that programs go through together, column by column: neighbours in time share operands in L2.
   int64_t resident = 1; ///< CTAs that a multiprocessor shall hold at once: their threads get no more registers than that allows.
@@ -39,10 +41,10 @@ struct Schedule {
   static Layout coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps);
 };
 
-/// True if the kernel's schedule is one for tensor cores: #matmul<unit = wgmma>.
-bool runsOnTensorCores(const Function &kernel);
+/// True if the kernel's schedule divides it among warps that load and warps that multiply: #matmul with `stages`.
+bool isWarpSpecialized(const Function &kernel);
 /// That schedule, for a product of so many loop axes. Errors are at the kernel.
-Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank = 3);
+Expected<Schedule> warpSpecializedSchedule(const Function &kernel, int rank = 3);
 
 /// The order in which a reduction combines the positions along one tile axis, given by the layout: groups of index bits, each
 /// combined by halving (x[i] with x[i + n/2]). First the register modes, slowest first; then the lane modes; then the warp modes.

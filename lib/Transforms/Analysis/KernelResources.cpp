@@ -46,7 +46,7 @@ private:
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *operand = op.operand(i);
       // Memory is loaded just before it is first read.
-      bool isShared = op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Wgmma; // From there wgmma reads.
+      bool isShared = op.info().axes == AxisRule::Contract && schedule.stages > 0;
       int64_t registers = isShared || space.has(operand) ? 0 : registersOf(operand->type(), space.axesOfUse(&op, i));
       if (!space.has(operand) && ranges.try_emplace(operand, Range{position - 1, position, registers}).second) {
         ++buffers;
@@ -69,7 +69,7 @@ private:
     if (op.info().axes == AxisRule::Reduce)
       for (unsigned i = 0; i < op.numOperands(); ++i)
         resources.sharedBytes += exchangedBytes(op, i);
-    if (op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Fma)
+    if (op.info().axes == AxisRule::Contract && schedule.stages == 0)
       for (unsigned i : {0u, 1u})
         resources.sharedBytes += stagedBytes(op, i);
   }

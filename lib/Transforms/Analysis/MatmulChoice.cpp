@@ -56,27 +56,45 @@ bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> 
   return true;
 }
 
+/// True if both operands lie in memory as matrices, or several one after the other, that TMA can bring in boxes.
+bool liesInMatrices(const IterationSpace &space, const Operation &product) {
+  auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
+  int m = space.rank() - 3, n = m + 1, k = m + 2;
+  auto endsWith = [](const std::vector<int> &axes, int row, int column) {
+    return axes.size() <= maxTmaRank && axes.size() >= 2 && axes[axes.size() - 2] == row && axes.back() == column;
+  };
+  // No tensor map has a size of 0.
+  bool isEmpty = std::ranges::any_of(space.axes(), [](const auto &axis) { return axis.extent.constant() == 0; });
+  return !isEmpty && lhs && rhs && (endsWith(*lhs, m, k) || endsWith(*lhs, k, m)) && (endsWith(*rhs, k, n) || endsWith(*rhs, n, k));
+}
+
+/// Batches, or as many as are known.
+int64_t batchesOf(const IterationSpace &space) {
+  int64_t batches = 1;
+  for (int axis = 0; axis < space.rank() - 3; ++axis)
+    batches *= space.axes()[size_t(axis)].extent.constant().value_or(1);
+  return batches;
+}
+
 std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
                                                    const TargetInfo &target) {
   const auto &loops = space.axes();
   auto form = tensorCoreForm(product);
   if (target.name != opInfo(OpKind::Wgmma).needs || !form || loops.size() < 3)
     return std::nullopt;
-  auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
-  if (std::ranges::any_of(loops, [](const auto &axis) { return axis.extent.constant() == 0; }))
-    return std::nullopt; // No tensor map has a size of 0.
   int m = space.rank() - 3, n = m + 1, k = m + 2;
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
-  auto endsWith = [](const std::vector<int> &axes, int row, int column) {
-    return axes.size() <= maxTmaRank && axes.size() >= 2 && axes[axes.size() - 2] == row && axes.back() == column;
-  };
-  if (!lhs || !rhs || !(endsWith(*lhs, m, k) || endsWith(*lhs, k, m)) || !(endsWith(*rhs, k, n) || endsWith(*rhs, n, k)) ||
-      !columns || !length || *columns < leastWork || *length < leastWork)
+  if (!liesInMatrices(space, product) || !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
-  int64_t batches = 1;
-  for (int axis = 0; axis < m; ++axis)
-    batches *= loops[size_t(axis)].extent.constant().value_or(1);
-  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank()), *form};
+  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batchesOf(space), size_t(space.rank()), *form};
+}
+
+/// Blocks of the operands, two parts of 64x64 of the result for each warpgroup, mbarriers.
+int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form) {
+  constexpr int64_t bytes = 2, reserved = 2048; // Of the result; mbarriers, alignment.
+  size_t n = schedule.block.size() - 2;
+  int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + schedule.block[n]) * swizzledRow;
+  return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
 }
 
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
@@ -138,11 +156,14 @@ std::optional<TensorCoreForm> tensorCoreForm(const Operation &product) {
   return TensorCoreForm{.depth = swizzledRow / dtypeBytes(dtype), .promotes = isStorageOnly(dtype)};
 }
 
-int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form) {
-  constexpr int64_t bytes = 2, reserved = 2048; // Of the result; mbarriers, alignment.
-  size_t n = schedule.block.size() - 2;
-  int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + schedule.block[n]) * swizzledRow;
-  return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
+int64_t ringBytes(const Schedule &schedule, const Operation &product) {
+  if (schedule.unit == Schedule::Unit::Wgmma) {
+    auto form = tensorCoreForm(product);
+    return form ? tensorCoreBytes(schedule, *form) : 0;
+  }
+  size_t k = schedule.block.size() - 1;
+  int64_t elements = (schedule.block[k - 2] + schedule.block[k - 1]) * schedule.block[k];
+  return schedule.stages * elements * dtypeBytes(product.operand(0)->type().dtype());
 }
 
 //===- Fused multiply-adds -===//
@@ -164,16 +185,13 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
     if (accumulator == DType::F64 && tile.bm == 128)
       continue;
     auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
-    int64_t batches = 1;
-    for (size_t axis = 0; axis < m; ++axis)
-      batches *= loops[axis].extent.constant().value_or(1);
     choice = &tile;
     if (!rows || !columns) {
       if (tile.bm == 64)
         break;
       continue;
     }
-    int64_t programs = batches * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
+    int64_t programs = batchesOf(space) * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
     if (programs >= target.multiprocessors)
       break;
   }
@@ -185,6 +203,39 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
   s.lanes[m] = 4;
   s.lanes[n] = 8;
   s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
+  return s;
+}
+
+/// Where TMA brings operands as they lie and there are tiles enough, a warp loads and the others multiply larger ones; none else.
+static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operation &product, const TargetInfo &target) {
+  constexpr int64_t bytes = 4, unit = 16 / bytes, unknown = 4096, bk = 16, stages = 4;
+  const auto &loops = space.axes();
+  size_t m = loops.size() - 3, n = m + 1, k = m + 2;
+  auto rowOf = [&](unsigned i) { return loops[size_t(axesInMemory(space, product, i)->back())].extent; };
+  if (target.name != opInfo(OpKind::TmaLoad).needs || product.operand(0)->type().dtype() != DType::F32 ||
+      !liesInMatrices(space, product) || !loops[k].extent.isConstant() || !rowOf(0).isMultipleOf(unit) ||
+      !rowOf(1).isMultipleOf(unit))
+    return std::nullopt;
+  int64_t rows = loops[m].extent.constant().value_or(unknown), columns = loops[n].extent.constant().value_or(unknown);
+  constexpr int64_t bm = 128;
+  auto programs = [&](int64_t bn) { return batchesOf(space) * ((rows + bm - 1) / bm) * ((columns + bn - 1) / bn); };
+  auto time = [&](int64_t bn) { return (programs(bn) + target.multiprocessors - 1) / target.multiprocessors * bn; };
+  if (programs(128) < target.multiprocessors)
+    return std::nullopt;
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(loops.size(), 1);
+  s.block[m] = bm;
+  s.block[n] = time(256) <= time(128) ? 256 : 128;
+  s.block[k] = bk;
+  s.warps[m] = 4;
+  s.warps[n] = 2;
+  s.lanes[m] = 4;
+  s.lanes[n] = 8;
+  s.vec[m] = s.vec[n] = 4;
+  s.stages = stages;
+  s.raster = 8;
   return s;
 }
 
@@ -222,6 +273,9 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
     if (auto product = tensorCoreProduct(space, *contraction, target))
       return wgmmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();
+  if (contractions == 1 && feedsProductAlone(space, ops))
+    if (auto ring = fmaRing(space, *contraction, target))
+      return ring;
   return fmaSchedule(space, computeDType(type), target);
 }
 

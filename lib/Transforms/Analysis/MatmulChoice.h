@@ -24,8 +24,7 @@ struct TensorCoreForm {
 /// Of a matmul or dot; nullopt if tensor cores do not take it.
 std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
 
-/// Shared memory of a CTA under #matmul<unit = wgmma>: blocks of the operands, two parts of 64x64 of the result for each warpgroup,
-/// mbarriers.
-int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form);
+/// Shared memory of a CTA whose warps are divided, for a product of these operands: what a launch sizes.
+int64_t ringBytes(const Schedule &schedule, const Operation &product);
 
 } // namespace minic

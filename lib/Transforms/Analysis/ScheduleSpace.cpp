@@ -73,6 +73,8 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
     return std::string("#") + schedule.toAttr().name + " where the region is one for #" + own.toAttr().name;
   if (schedule.unit != own.unit && schedule.unit == Schedule::Unit::Wgmma)
     return std::string("tensor cores, which do not take this product");
+  if (schedule.stages > 0 && own.stages == 0)
+    return std::string("warps that load through TMA, which does not reach this product's operands");
   if (auto parsed = Schedule::parse(schedule.toAttr(), space.rank()); !parsed)
     return parsed.errors().front().message;
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
@@ -93,11 +95,10 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   KernelResources resources = estimateResources(space, schedule, region.ops, region.outputs);
   if (resources.sharedBytes > target.sharedBytesPerCta)
     return tooMany(resources.sharedBytes, "bytes of shared memory", target.sharedBytesPerCta);
-  if (schedule.unit == Schedule::Unit::Wgmma)
-    for (const Operation *op : region.ops)
-      if (auto form = op->info().axes == AxisRule::Contract ? tensorCoreForm(*op) : std::nullopt)
-        if (int64_t bytes = tensorCoreBytes(schedule, *form); bytes > target.maxSharedBytesPerCta)
-          return tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta);
+  for (const Operation *op : region.ops)
+    if (int64_t bytes = op->info().axes == AxisRule::Contract && schedule.stages > 0 ? ringBytes(schedule, *op) : 0;
+        bytes > target.maxSharedBytesPerCta)
+      return tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta);
   if (resources.registers > target.maxRegistersPerThread)
     return tooMany(resources.registers, "registers for the values of a thread", target.maxRegistersPerThread);
   // What is not counted takes registers too: nothing runs with less than 32.

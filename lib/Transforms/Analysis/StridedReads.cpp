@@ -65,7 +65,7 @@ private:
 
 /// TMA sees row-major memory alone.
 static bool feedsTensorCores(const Function &kernel, const Value &param) {
-  if (!runsOnTensorCores(kernel))
+  if (!isWarpSpecialized(kernel))
     return false;
   for (const Use &use : param.uses())
     for (const Use &user : use.user->is(OpKind::Load) ? use.user->result()->uses() : std::span<const Use>())

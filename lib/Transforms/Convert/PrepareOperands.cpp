@@ -107,7 +107,7 @@ public:
     std::vector<Function *> kernels;
     walk(plan.body(), [&](Operation &op) {
       Function *kernel = op.is(OpKind::Launch) ? plan.module().find(op.attr("kernel")->asSymbol()->name) : nullptr;
-      if (kernel && kernel->level == Level::Tile && runsOnTensorCores(*kernel))
+      if (kernel && kernel->level == Level::Tile && isWarpSpecialized(*kernel))
         kernels.push_back(kernel);
     });
     for (Function *kernel : kernels) {
@@ -132,7 +132,7 @@ private:
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2 || !tensorCoreForm(dot))
         return {}; // specialize-warps says what is wrong with it.
       OperandForm form = formOf(dot, *load);
-      if (form.types == std::vector{accessBuffer(*load)->type()}) {
+      if (!form.turned && form.types == std::vector{accessBuffer(*load)->type()}) {
         operands[i] = {dot.operand(i)};
         continue;
       }

@@ -149,16 +149,16 @@ private:
 } // namespace
 
 Expected<void> passes::persist(Function &kernel, PassContext &pass) {
-  if (!runsOnTensorCores(kernel))
+  if (!isWarpSpecialized(kernel))
     return {};
-  auto schedule = tensorCoreSchedule(kernel);
+  auto schedule = warpSpecializedSchedule(kernel);
   if (!schedule)
     return schedule.takeErrors();
   for (Operation &op : kernel.body())
     if (op.is(OpKind::Role) && !ringSweep(op))
       return Diagnostic{.code = ErrorCode::BadSchedule,
                         .message = "kernel @" + kernel.name +
-                                   " has a schedule for tensor cores, and a role without a loop that carries a ring position",
+                                   " has a schedule that divides it among warps, and a role without a loop that carries a ring position",
                         .loc = op.loc()};
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {

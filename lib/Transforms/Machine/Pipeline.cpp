@@ -74,9 +74,9 @@ void keepOneInFlight(const Sweep &sweep) {
 } // namespace
 
 Expected<void> passes::pipeline(Function &kernel, PassContext &) {
-  if (!runsOnTensorCores(kernel))
+  if (!isWarpSpecialized(kernel))
     return {};
-  auto schedule = tensorCoreSchedule(kernel);
+  auto schedule = warpSpecializedSchedule(kernel);
   if (!schedule)
     return schedule.takeErrors();
   if (schedule->stages == 1)

@@ -1,0 +1,111 @@
+// What a product's kernel has in common whatever multiplies: operands that TMA brings, the ring that they go through, the
+// producer's role, and the epilogue in parts. Private to specialize-warps.
+#pragma once
+
+#include "../KernelSignature.h"
+#include "minic/IR/Builder.h"
+#include "minic/IR/Schedule.h"
+
+#include <algorithm>
+#include <map>
+
+namespace minic {
+
+/// What is to be multiplied: in each block of k one dot, or several of parts of the operands, each added to the one before.
+struct Product {
+  std::vector<Operation *> dots;
+  Operation *loop = nullptr; ///< The sweep along k; null where it has one trip.
+  bool promotes = false;     ///< Each block's sums are added to others, in registers.
+
+  Operation &last() const { return *dots.back(); }
+  Value *result() const { return loop ? loop->result() : last().result(); }
+  bool hasOperand(const Operation &op) const {
+    return op.numResults() == 1 && std::ranges::any_of(dots, [&](const Operation *dot) {
+             return dot->operand(0) == op.result() || dot->operand(1) == op.result();
+           });
+  }
+};
+
+class WarpSpecializer {
+public:
+  WarpSpecializer(Function &kernel, const Schedule &schedule, const Product &product);
+  virtual ~WarpSpecializer() = default;
+  void run();
+
+protected:
+  struct Operand {
+    const Operation *load;
+    Value *map, *memory;
+    Type block, box; ///< Of shared memory: what is multiplied, and as much of it as TMA brings.
+  };
+  /// Who works.
+  struct Crew {
+    int64_t producerWarps, consumerWarps, consumers;
+    std::vector<NamedAttribute> producerAttrs, consumerAttrs;
+    int64_t allWarps() const { return producerWarps + consumerWarps * consumers; }
+  };
+  /// How a consumer holds its part of the result.
+  struct Part {
+    int64_t rows, columns, rank, vec; ///< At a time in the epilogue; axes of tiles; elements side by side in a thread.
+  };
+
+  //===- What each unit has its own way of -===//
+
+  /// One block of an operand in shared memory.
+  virtual Type memoryOf(DType dtype, const std::vector<int64_t> &extents) const = 0;
+  /// Of a tile with the extents of a consumer's part, or some columns of it, or 1.
+  virtual Layout layoutOf(std::span<const int64_t> extents) const = 0;
+  /// The sweep along k: what a consumer does with block after block. Gives the sums.
+  virtual Value *emitSweep(Builder &builder) = 0;
+
+  //===- What they share -===//
+
+  /// Several warpgroups that multiply take the registers that the producer's does not need.
+  void shareRegisters();
+  /// The block's extents in the order of memory; 1 along batches.
+  std::vector<int64_t> boxOf(const Operation &load) const;
+  /// An operand's block at a ring position.
+  Value *stageOf(Builder &builder, const Operand &operand, Value *position) const;
+  Type partType(DType dtype, int64_t columns) const;
+  /// The first operand lies with rows of the product's rows, not of the contracted axis.
+  bool isAcross() const { return isAcross(*order[0]); }
+  bool isAcross(const Operation &load) const;
+
+  Function &kernel;
+  const Schedule &schedule;
+  const Product &product;
+  Operation &dot; ///< The last one.
+  Context &context;
+  int64_t axisM, bm, bn, bk;
+  Crew crew;
+  Part part;
+  bool bringsRowsThereAre = false;               ///< TMA leaves out rows of the first operand that lie outside of it.
+  std::map<const Operation *, Operand> operands; ///< By what loads them. Looked up only.
+  std::vector<const Operation *> order;          ///< Of the operands, the first dot's first.
+  Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *length = nullptr;
+  Value *upper = nullptr; ///< A consumer's first row in the tile.
+
+private:
+  void collectTiles();
+  void makeMaps();
+  Operand makeOperand(Operation *load, unsigned i, bool tf32);
+  void makeRing();
+  void clear(const Operand &operand);
+  DimExpr lengthOf() const;
+  Block &addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more);
+  void emitProducer();
+  void emitConsumer();
+  void emitEpilogue(Builder &builder, Value *sums);
+  void emitPart(Builder &builder, Operation &op, ValueMap &map);
+  Type partOf(Type tile) const;
+  Attribute inPart(const NamedAttribute &attribute) const;
+  Value *shifted(Builder &builder, Value *position, int64_t axis, int64_t factor);
+  void shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values, std::vector<NamedAttribute> &attrs);
+
+  KernelSignature signature;
+  Builder top; ///< At the end of the kernel.
+  std::vector<Operation *> tiles;
+  Value *left = nullptr; ///< The first column of the epilogue's part.
+};
+
+} // namespace minic
