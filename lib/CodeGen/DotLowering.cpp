@@ -2,6 +2,7 @@
 #include "SharedMemory.h"
 
 #include <algorithm>
+#include <map>
 
 namespace minic::codegen {
 
@@ -28,6 +29,7 @@ public:
 
 private:
   Operand makeOperand(Value *value);
+  std::vector<size_t> orderOfProducts() const;
   /// The steps `first` (an i32, null for 0) to `first + unrolled - 1`.
   Registers steps(llvm::Value *first, Registers acc);
   llvm::Value *position(const Operand &operand, llvm::Value *first);
@@ -75,6 +77,24 @@ Operand Dot::makeOperand(Value *value) {
   return operand;
 }
 
+/// Accumulators row by row, every other row backwards: one product after the other shares an operand with it. The register file
+/// gives two operands a cycle, and the third must be one that was read just before (the `.reuse` of SASS).
+std::vector<size_t> Dot::orderOfProducts() const {
+  std::map<int64_t, std::vector<size_t>> rows;
+  for (size_t r = 0; r < lhs.positions.size(); ++r)
+    rows[lhs.positions[r]].push_back(r);
+  std::vector<size_t> order;
+  bool backwards = false;
+  for (auto &[position, row] : rows) {
+    std::ranges::stable_sort(row, {}, [&](size_t r) { return rhs.positions[r]; });
+    if (backwards)
+      std::ranges::reverse(row);
+    backwards = !backwards;
+    order.insert(order.end(), row.begin(), row.end());
+  }
+  return order;
+}
+
 llvm::Value *Dot::position(const Operand &operand, llvm::Value *first) {
   if (!first)
     return operand.thread;
@@ -103,8 +123,9 @@ Registers Dot::steps(llvm::Value *first, Registers acc) {
   auto [left, leftStride] = reader(lhs);
   auto [right, rightStride] = reader(rhs);
   bool floats = isFloat(op.operand(2)->type().dtype());
+  std::vector<size_t> order = orderOfProducts();
   for (int64_t step = 0; step < unrolled; ++step)
-    for (size_t r = 0; r < acc.size(); ++r) {
+    for (size_t r : order) {
       llvm::Value *x = k.widened(left.read(lhs.positions[r] + step * leftStride), lhs.dtype);
       llvm::Value *y = k.widened(right.read(rhs.positions[r] + step * rightStride), rhs.dtype);
       llvm::Value *operands[] = {x, y, acc[r]};

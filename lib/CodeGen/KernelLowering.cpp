@@ -43,8 +43,13 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   function->addFnAttr("nvvm.reqntid", std::to_string(threadsOf(kernel)) + ",1,1");
   if (int64_t ctas = clusterCtas(kernel); ctas > 1)
     function->addFnAttr("nvvm.cluster_dim", std::to_string(ctas) + ",1,1");
+  // Where roles have registers of their own, ptxas wants to know how many threads start with, and ignores setmaxnreg otherwise.
+  bool movesRegisters = false;
+  walk(kernel.body(), [&](Operation &op) { movesRegisters |= op.is(OpKind::Role) && op.attr("regs"); });
   if (const Attribute *resident = kernel.attr("resident"))
     function->addFnAttr("nvvm.minctasm", resident->str());
+  else if (movesRegisters)
+    function->addFnAttr("nvvm.minctasm", "1");
   walk(kernel.body(), [&](Operation &op) {
     if (op.info().effects & Convergent)
       function->addFnAttr(llvm::Attribute::Convergent);

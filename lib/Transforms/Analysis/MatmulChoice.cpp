@@ -206,17 +206,19 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
   return s;
 }
 
-/// Where TMA brings operands as they lie and there are tiles enough, a warp loads and the others multiply larger ones; none else.
+/// Where there are tiles enough, one warp loads and the others multiply larger ones; none else. What lies in rows of k is turned
+/// first (`prepare-operands`), which the other operand must be wide enough for.
 static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operation &product, const TargetInfo &target) {
-  constexpr int64_t bytes = 4, unit = 16 / bytes, unknown = 4096, bk = 16, stages = 4;
+  constexpr int64_t unknown = 4096, bk = 16, stages = 4, worthTurning = 512;
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
-  auto rowOf = [&](unsigned i) { return loops[size_t(axesInMemory(space, product, i)->back())].extent; };
   if (target.name != opInfo(OpKind::TmaLoad).needs || product.operand(0)->type().dtype() != DType::F32 ||
-      !liesInMatrices(space, product) || !loops[k].extent.isConstant() || !rowOf(0).isMultipleOf(unit) ||
-      !rowOf(1).isMultipleOf(unit))
+      !liesInMatrices(space, product) || !loops[k].extent.isConstant())
     return std::nullopt;
   int64_t rows = loops[m].extent.constant().value_or(unknown), columns = loops[n].extent.constant().value_or(unknown);
+  auto isTurned = [&](unsigned i) { return axesInMemory(space, product, i)->back() == int(k); };
+  if ((isTurned(0) && columns < worthTurning) || (isTurned(1) && rows < worthTurning))
+    return std::nullopt;
   constexpr int64_t bm = 128;
   auto programs = [&](int64_t bn) { return batchesOf(space) * ((rows + bm - 1) / bm) * ((columns + bn - 1) / bn); };
   auto time = [&](int64_t bn) { return (programs(bn) + target.multiprocessors - 1) / target.multiprocessors * bn; };

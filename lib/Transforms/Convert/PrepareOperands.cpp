@@ -6,12 +6,13 @@
 //
 // TMA wants rows that start at multiples of 16 bytes, and where a block is wider than a swizzled row, whole ones of 128 bytes (PTX
 // ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum. wgmma wants rows of k
-// where elements do not have 16 bits. With `precision = bf16x6` an operand of f32 becomes three of bf16, x0 + x1 + x2, each what
-// the ones before leave of x, and a product six; those that would add less than 2^-24 of it are left out (Henry, Tang, Heinecke,
-// "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019):
+// where elements do not have 16 bits; fused multiply-adds want rows of the result, of which a thread reads several elements at a
+// time. With `precision = bf16x6` an operand of f32 becomes three of bf16, x0 + x1 + x2, each what the ones before leave of x, and
+// a product six; those that would add less than 2^-24 of it are left out (Henry, Tang, Heinecke, "Leveraging the bfloat16
+// Artificial Intelligence Datatype For Higher-Precision Computations", 2019):
 //
-//   %d = dot %x, %w, %acc  ->  %p = dot %x2, %w0, 0; dot %x1, %w1; dot %x0, %w2; dot %x1, %w0; dot %x0, %w1; dot %x0, %w0
-//                              %d = add %acc, %p
+//   %d = dot %x, %w, %acc    ->    %p = dot %x2, %w0, 0; dot %x1, %w1; dot %x0, %w2; dot %x1, %w0; dot %x0, %w1; dot %x0, %w0
+//                                  %d = add %acc, %p
 //
 // A block's products are summed on their own: tensor cores cut sums where the registers' adds round.
 #include "../Analysis/MatmulChoice.h"
@@ -116,22 +117,27 @@ public:
         if (op.is(OpKind::Dot))
           dots.push_back(&op);
       });
-      for (Operation *dot : dots)
-        if (auto done = prepare(*kernel, *dot); !done)
+      for (Operation *dot : dots) {
+        auto schedule = warpSpecializedSchedule(*kernel, dot->result()->type().rank());
+        if (!schedule)
+          return schedule.takeErrors();
+        if (auto done = prepare(*kernel, *schedule, *dot); !done)
           return done;
+      }
       KernelSignature(*kernel).dropUnused();
     }
     return {};
   }
 
 private:
-  Expected<void> prepare(Function &kernel, Operation &dot) {
+  Expected<void> prepare(Function &kernel, const Schedule &schedule, Operation &dot) {
     std::array<std::vector<Value *>, 2> operands;
     for (unsigned i : {0u, 1u}) {
       Operation *load = dot.operand(i)->definition();
-      if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2 || !tensorCoreForm(dot))
+      if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2)
         return {}; // specialize-warps says what is wrong with it.
-      OperandForm form = formOf(dot, *load);
+      auto core = schedule.unit == Schedule::Unit::Wgmma ? tensorCoreForm(dot) : std::nullopt;
+      OperandForm form = core ? formForTensorCores(dot, *load, *core) : formForThreads(dot, *load);
       if (!form.turned && form.types == std::vector{accessBuffer(*load)->type()}) {
         operands[i] = {dot.operand(i)};
         continue;
@@ -150,9 +156,19 @@ private:
     return {};
   }
 
-  OperandForm formOf(const Operation &dot, const Operation &load) {
+  OperandForm formForThreads(const Operation &dot, const Operation &load) {
     Type from = accessBuffer(load)->type();
-    TensorCoreForm core = *tensorCoreForm(dot);
+    OperandForm form{.turned = accessDims(load).back() == dot.intsAttr("axes")[0]};
+    std::vector<DimExpr> shape = from.shape();
+    if (form.turned)
+      std::swap(shape.end()[-1], shape.end()[-2]);
+    shape.back() = roundedUp(shape.back(), std::max<int64_t>(rowUnit / dtypeBytes(from.dtype()), 1));
+    form.types = {context.withShape(from, shape)};
+    return form;
+  }
+
+  OperandForm formForTensorCores(const Operation &dot, const Operation &load, const TensorCoreForm &core) {
+    Type from = accessBuffer(load)->type();
     DType dtype = core.parts > 1 ? DType::BF16 : from.dtype();
     int64_t bytes = dtypeBytes(dtype), contracted = dot.intsAttr("axes")[0], last = accessDims(load).back();
     OperandForm form{.turned = bytes != 2 && last != contracted};
