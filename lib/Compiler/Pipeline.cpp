@@ -64,6 +64,8 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("expand-math", Level::Machine); // Last: its bodies are long, and only CodeGen and the interpreter need them.
     add("cse", Level::Machine);
     add("dce", Level::Machine);
+    add("merge-launches", Level::Plan);
+    add("cse", Level::Machine);
     add("overlap-launches", Level::Machine);
   }
   if (stage >= Stage::Plan)
