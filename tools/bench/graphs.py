@@ -1,11 +1,8 @@
 """The works as graphs of minic, in the ops of docs/ir-reference.md. Needs nothing but Python."""
 
 
-class Inexpressible(Exception):
-    """minic has no op or type for it; the text says which."""
-
-
 def tensor(sizes, dtype):
+    dtype = "f32" if dtype == "tf32" else dtype  # A precision of products, not a type.
     return f"tensor<{'x'.join(map(str, (*sizes, dtype)))}>"
 
 
@@ -50,7 +47,8 @@ class _Value:
         return self.op(kind, *parameters, attributes=f", axes = [{len(self.sizes) - 1}], eps = 1e-05")
 
     def matmul(self, other):
-        return self.op("matmul", other, sizes=(*self.sizes[:-1], other.sizes[-1]))
+        precision = ", precision = tf32" if self.dtype == "tf32" else ""
+        return self.op("matmul", other, sizes=(*self.sizes[:-1], other.sizes[-1]), attributes=precision)
 
 
 class _Graph:
@@ -64,8 +62,6 @@ class _Graph:
 
 
 def text_of(case):
-    if case.dtype == "tf32":
-        raise Inexpressible("minic has no tf32 matmul")
     graph = _Graph()
     values = _BODIES[case.work](*(_Value(graph, f"%{name}", sizes, case.dtype) for name, sizes in case.inputs.items()))
     values = values if isinstance(values, tuple) else (values,)

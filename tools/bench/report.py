@@ -240,6 +240,26 @@ def plot_of_shares(rows):
     return svg.grouped_bars("Share of the limit", label, groups, colors, suffix="", linear=True) if groups else None
 
 
+# Of 16-bit matrix products without sparsity, FLOP/s. Source: NVIDIA H200 datasheet.
+TENSOR_PEAK = 989e12
+
+
+def plot_of_ceiling(rows):
+    """What share of the tensor cores' peak each size of a 16-bit linear layer reaches, as SVG text; None without one."""
+    groups = {}
+    for row_of in ratios.grouped([row for row in rows if row["work"] == "linear" and row["dtype"] in ("bf16", "f16")]).values():
+        best = ratios.best_peer(row_of)
+        bars = {}
+        for name, row in ((cases.FUSED, row_of.get(cases.FUSED)), ("best peer", best)):
+            if row and row["tflops"]:
+                bars[name] = row["tflops"] * 1e12 / TENSOR_PEAK * row["ms"] / ratios.headline(row)
+        if bars:
+            groups[ratios.label(row_of)] = bars
+    colors = {cases.FUSED: COLORS[cases.FUSED], "best peer": COLORS[cases.TORCH_EAGER]}
+    label = "share of 989 TFLOP/s (more is faster)"
+    return svg.grouped_bars("Share of the tensor cores' peak", label, groups, colors, suffix="", linear=True) if groups else None
+
+
 def write(documents, markdown_path=None, plots=None):
     if markdown_path:
         markdown_path.write_text(markdown(documents))
@@ -248,7 +268,7 @@ def write(documents, markdown_path=None, plots=None):
         rows = ratios.rows_of(documents)
         works = dict.fromkeys(row["work"] for row in rows)
         texts = {work: plot(work, [row for row in rows if row["work"] == work]) for work in works}
-        for name, text in {**texts, "share_of_limit": plot_of_shares(rows)}.items():
+        for name, text in {**texts, "share_of_limit": plot_of_shares(rows), "share_of_peak": plot_of_ceiling(rows)}.items():
             if text:
                 (plots / f"{name}.svg").write_text(text)
 

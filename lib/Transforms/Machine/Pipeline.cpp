@@ -79,7 +79,10 @@ Expected<void> passes::pipeline(Function &kernel, PassContext &) {
   auto schedule = warpSpecializedSchedule(kernel);
   if (!schedule)
     return schedule.takeErrors();
-  if (schedule->stages == 1)
+  bool isDone = false; // Text of an earlier run.
+  for (const Operation &op : kernel.body())
+    isDone |= op.is(OpKind::MbarrierInit) && !op.result()->type().shape()[0].isConstant(1);
+  if (schedule->stages == 1 || isDone)
     return {};
   deepen(kernel, schedule->stages);
   for (Operation &op : kernel.body())

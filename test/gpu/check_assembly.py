@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Assembles the PTX of random matmuls: ptxas spills nothing and warns of nothing. Needs no GPU.
+
+    PYTHONPATH=tools/python test/gpu/check_assembly.py [--count N] [--seed N] [--large]
+
+The matmuls are those of check_matmul.py. A warning of ptxas's (C7508, C7510 and on) says that wgmma is serialized or setmaxnreg
+ignored.
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import check_matmul
+import minic
+
+
+def assembler():
+    found = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+    return found if os.access(found, os.X_OK) else None
+
+
+def complaints(ptxas, ptx):
+    """What ptxas says of spills, and its warnings; empty if all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "kernel.ptx"
+        path.write_text(ptx)
+        arch = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)[1]
+        done = subprocess.run([ptxas, f"-arch={arch}", "-v", str(path), "-o", str(path.with_suffix(".cubin"))], capture_output=True, text=True)
+    lines = (done.stdout + done.stderr).splitlines()
+    if done.returncode:
+        return lines
+    spills = [line for line in lines if "spill" in line and not re.search(r"\b0 bytes spill stores, 0 bytes spill loads", line)]
+    return spills + [line for line in lines if re.search(r"\(C\d+\)|warning", line)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    ptxas = assembler()
+    if not ptxas:
+        print("skipped: there is no ptxas")
+        return 0
+    if not complaints(ptxas, ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k() { broken }\n"):
+        print("ptxas took what is no PTX")
+        return 1
+    failed = 0
+    for index in range(options.count):
+        combination = check_matmul.Combination(np.random.default_rng([options.seed, index]), options.large)
+        for line in complaints(ptxas, minic.emit(combination.text, "ptx")):
+            failed += 1
+            print(f"seed {options.seed}, index {index}: {line}\n{combination.text}", flush=True)
+    print(f"{options.count} combinations assembled, {failed} complaints")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
