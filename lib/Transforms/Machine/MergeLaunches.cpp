@@ -89,6 +89,7 @@ public:
   /// Gives the launch that does the work of both, at the second one's place.
   Operation *run() {
     merged.loc = first.kernel->loc;
+    top.setLoc(second.launch->loc());
     merged.setAttr("threads", *first.kernel->attr("threads"));
     std::vector<DimExpr> grid{all};
     Value *program = top.create(OpKind::ProgramId, {}, {top.context().index()}, {{"grid", Attribute::dims(grid)}})->result();
@@ -122,6 +123,7 @@ private:
     Block &body = loop->addRegion();
     Value *number = body.addArgument(top.context().index(), "i");
     Builder inner(body);
+    inner.setLoc(part.launch->loc());
     for (Operation &op : part.kernel->body()) {
       if (op.is(OpKind::ProgramId))
         numberToCoordinates(inner, op, number, map);
