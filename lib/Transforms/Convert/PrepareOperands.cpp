@@ -127,8 +127,9 @@ public:
 private:
   Expected<void> prepare(Function &kernel, Operation &dot) {
     std::array<std::vector<Value *>, 2> operands;
+    std::array<Operation *, 2> loads{dot.operand(0)->definition(), dot.operand(1)->definition()};
     for (unsigned i : {0u, 1u}) {
-      Operation *load = dot.operand(i)->definition();
+      Operation *load = loads[i];
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2 || !tensorCoreForm(dot))
         return {}; // specialize-warps says what is wrong with it.
       OperandForm form = formOf(dot, *load);
@@ -147,6 +148,11 @@ private:
       multiplyParts(dot, operands[0], operands[1]);
     else
       dot.setOperands(std::vector{operands[0][0], operands[1][0], dot.operand(2)});
+    if (loads[0] == loads[1])
+      loads[1] = nullptr;
+    for (Operation *load : loads) // So that the kernel does not need what was copied.
+      if (load && load->result()->uses().empty())
+        load->erase();
     return {};
   }
 
