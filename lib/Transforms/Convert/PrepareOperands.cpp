@@ -35,6 +35,8 @@ DimExpr roundedUp(const DimExpr &size, int64_t multiple) {
 struct OperandForm {
   bool turned = false; ///< The last two axes have changed places.
   std::vector<Type> types;
+
+  std::string_view suffix() const { return types.size() > 1 ? "_part" : turned ? "_turned" : "_rows"; }
 };
 
 /// What makes copies in `form` of a tensor.
@@ -133,11 +135,11 @@ private:
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2 || !tensorCoreForm(dot))
         return {}; // specialize-warps says what is wrong with it.
       OperandForm form = formOf(dot, *load);
-      if (form.types == std::vector{accessBuffer(*load)->type()}) {
+      if (!form.turned && form.types == std::vector{accessBuffer(*load)->type()}) {
         operands[i] = {dot.operand(i)};
         continue;
       }
-      auto buffers = copies.add(kernel, load->operand(0), form.types, form.types.size() > 1 ? "_part" : "_rows",
+      auto buffers = copies.add(kernel, load->operand(0), form.types, form.suffix(),
                                 [&](Builder &builder, Value *x) { return CopyBody(builder, form).run(x); });
       if (!buffers)
         return buffers.takeErrors();
