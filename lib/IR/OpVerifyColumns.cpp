@@ -194,7 +194,7 @@ bool checkDType(Operation &op, VerifyReporter &reporter) {
                                               subject + "), only " + info.dtypes.str());
   if (!ofResult && isStorageOnly(type.dtype()) && info.dtypes.contains(DType::F32))
     diagnostic.fix = "convert " + operandName(op, 0) + " to f16 or f32 first: " + std::string(dtypeName(type.dtype())) +
-                     " is only stored, moved and converted";
+                     " is only stored, moved, converted and multiplied by `matmul`";
   else if (!ofResult && info.elementwise && info.dtypes.contains(DType::F32))
     diagnostic.fix = "convert " + operandName(op, 0) + " to f32 first";
   else if (!ofResult && info.elementwise && info.dtypes.contains(DType::I1))

@@ -40,8 +40,8 @@ Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, std::span<const T
 
 Expected<std::vector<Value *>> OperandCopies::add(Function &kernel, Value *buffer, std::span<const Type> to,
                                                   std::string_view suffix, const MakeCopies &make) {
-  Form form{buffer->type()};
-  form.insert(form.end(), to.begin(), to.end());
+  Form form{std::string(suffix), {buffer->type()}};
+  form.types.insert(form.types.end(), to.begin(), to.end());
   if (!kernels.count(form)) {
     auto copy = makeCopyKernel(plan, buffer->type(), to, pass, make);
     if (!copy)
@@ -52,21 +52,20 @@ Expected<std::vector<Value *>> OperandCopies::add(Function &kernel, Value *buffe
   unsigned position = signature.positionOf(buffer);
   std::vector<Value *> params;
   for (size_t i = 0; i < to.size(); ++i)
-    params.push_back(
-        signature.add(to[i], buffer->name() + std::string(suffix) + (to.size() > 1 ? std::to_string(i) : ""),
-                      [&](Operation &launch) { return copiesFor(launch, launch.operand(position), form, suffix)[i]; }));
+    params.push_back(signature.add(to[i], buffer->name() + form.suffix + (to.size() > 1 ? std::to_string(i) : ""),
+                                   [&](Operation &launch) { return copiesFor(launch, launch.operand(position), form)[i]; }));
   return params;
 }
 
-std::vector<Value *> OperandCopies::copiesFor(Operation &launch, Value *source, const Form &form, std::string_view suffix) {
+std::vector<Value *> OperandCopies::copiesFor(Operation &launch, Value *source, const Form &form) {
   std::vector<Value *> &copies = made[{source, form}];
   if (!copies.empty())
     return copies;
   Builder builder(&launch);
   builder.setLoc(launch.loc());
-  for (size_t i = 1; i < form.size(); ++i) {
-    copies.push_back(builder.create(OpKind::Alloc, {}, {form[i]})->result());
-    copies.back()->setName(source->name() + std::string(suffix) + (form.size() > 2 ? std::to_string(i - 1) : ""));
+  for (size_t i = 1; i < form.types.size(); ++i) {
+    copies.push_back(builder.create(OpKind::Alloc, {}, {form.types[i]})->result());
+    copies.back()->setName(source->name() + form.suffix + (form.types.size() > 2 ? std::to_string(i - 1) : ""));
   }
   std::vector<Value *> operands{source};
   operands.insert(operands.end(), copies.begin(), copies.end());

@@ -28,13 +28,17 @@ public:
   OperandCopies(Function &plan, PassContext &pass) : plan(plan), pass(pass) {}
 
   /// Gives the kernel parameters more, of types `to`: what `make` emits for the buffer that is its parameter. What is made follows
-  /// from the types alone.
+  /// from the types and the suffix alone: a square matrix has one type as it is and turned.
   Expected<std::vector<Value *>> add(Function &kernel, Value *buffer, std::span<const Type> to, std::string_view suffix,
                                      const MakeCopies &make);
 
 private:
-  using Form = std::vector<Type>; ///< Of the source, then of the copies.
-  std::vector<Value *> copiesFor(Operation &launch, Value *source, const Form &form, std::string_view suffix);
+  struct Form {
+    std::string suffix;      ///< Of the copies' names.
+    std::vector<Type> types; ///< Of the source, then of the copies.
+    auto operator<=>(const Form &) const = default;
+  };
+  std::vector<Value *> copiesFor(Operation &launch, Value *source, const Form &form);
 
   Function &plan;
   PassContext &pass;

@@ -145,7 +145,10 @@ def matmul(a, b, result, element):
     radius = size_a @ radius_b + radius_a @ size_b + radius_a @ radius_b
     depth = a.low.shape[-1]
     # In f64 and f32 both paths multiply and add; products below the least denormal may vanish.
-    error = _error(depth + 2, (size_a + radius_a) @ (size_b + radius_b), element)
+    magnitude = (size_a + radius_a) @ (size_b + radius_b)
+    error = _error(depth + 2, magnitude, element)
+    if element.codes is not None:  # Tensor cores align 33 terms to the largest and cut them to 14 bits, four times in a block.
+        error = error + 4 * 33 * WIDE(2.0) ** -13 * magnitude
     error = error + depth * np.ldexp(WIDE(1), element.accumulator.least)
     return settle(total - radius, total + radius, error, result)
 

@@ -24,7 +24,7 @@ class Element:
     @property
     def accumulator(self):
         """What sums of it are computed in, and may be given in."""
-        return ELEMENTS["f32" if self.is_narrow else "i32" if self.size == 1 and self.is_int else self.name]
+        return ELEMENTS["f32" if self.is_float and self.size < 4 else "i32" if self.size == 1 and self.is_int else self.name]
 
     @property
     def largest(self):

@@ -274,24 +274,30 @@ class Generator:
             operands = [self.value(Type(t.element, shape)), first] if self.fits(shape) else None
         if not operands or not self.fits(result) or self.count(work) > MATMUL_WORK:
             raise Stuck
-        element = t.e.accumulator.name if self.chance(0.4) else t.element
-        self.emit("matmul", operands, [Type(element, result)])
+        self.emit("matmul", operands, [Type(self.product_element(t.element), result)])
+
+    def product_element(self, element):
+        """Of a matmul's result: 8-bit floats have that of sums alone."""
+        e = ELEMENTS[element]
+        return e.accumulator.name if e.codes is not None or self.chance(0.4) else element
 
     def start_with_product(self):
-        """Of 16 bits and large enough for tensor cores; what follows mostly has its rows and columns."""
-        elements = [name for name in ("bf16", "f16") if name in self.stored]
+        """Of 8 or 16 bits and large enough for tensor cores; what follows mostly has its rows and columns."""
+        elements = [name for name in ("bf16", "bf16", "f16", "f16", "f8e4m3", "f8e5m2", "i8", "u8") if name in self.stored]
         if "matmul" not in self.structure or not elements:
             return
         rows, inner, columns = (Dim(self.pick(sizes)) for sizes in ([1, 3, 17, 64, 65], [64, 65, 72], [64, 65, 66, 72]))
-        self.budget, self.favourite, self.pool = 6000, self.pick(elements), [rows, columns]
+        element = self.pick(elements)
+        result = self.product_element(element)
+        self.budget, self.favourite, self.pool = 6000, result, [rows, columns]
         operands = []
         for shape in ((rows, inner), (inner, columns)):
             if "transpose" in self.structure and self.chance(0.3):
-                turned = self.input(Type(self.favourite, shape[::-1]))
-                operands.append(self.emit("transpose", [turned], [Type(self.favourite, shape)], perm=[1, 0]))
+                turned = self.input(Type(element, shape[::-1]))
+                operands.append(self.emit("transpose", [turned], [Type(element, shape)], perm=[1, 0]))
             else:
-                operands.append(self.input(Type(self.favourite, shape)))
-        self.emit("matmul", operands, [Type(self.favourite if self.chance(0.7) else "f32", (rows, columns))])
+                operands.append(self.input(Type(element, shape)))
+        self.emit("matmul", operands, [Type(result, (rows, columns))])
 
     def add_slice(self):
         source = self.any_value(self.table["slice"].dtypes)

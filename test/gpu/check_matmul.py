@@ -1,21 +1,35 @@
 #!/usr/bin/env python3
 """Random matmuls with what is fused behind them, against f64.
 
-    PYTHONPATH=tools/python test/gpu/check_matmul.py [--device auto|cpu|cuda:0] [--count N] [--seed N] [--large]
+    PYTHONPATH=tools/python test/gpu/check_matmul.py [--device auto|cpu|cuda:0] [--count N] [--seed N] [--large] [--only TYPE]
 
-Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type, whether x and w are transposed, and a chain behind
-the product: biases along rows and columns, a residual, functions, a result of another type, a second result. Rows of NaN and inf in x and
-columns of them in w must stay in theirs. On the GPU a second run has to give the same bits. Each result must be within the bound for sums
-of f32 (any order) and one rounding; prints what is not, and how the sums were far from f64.
+Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type (of f32 how it may be rounded or split), whether
+x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, a result of another type, a second
+result. Rows of NaN and inf in x and columns of them in w must stay in theirs. On the GPU a second run has to give the same bits. Each result must
+be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
 import argparse
+import pathlib
 import sys
 
 import numpy as np
 
 import minic
 
-EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
+from elements import ELEMENTS  # noqa: E402
+
+# Element type, `precision`, and the element type of what is behind the product.
+FORMS = {
+    "bf16": ("bf16", "", "bf16"),
+    "f16": ("f16", "", "f16"),
+    "tf32": ("f32", "tf32", "f32"),
+    "bf16x6": ("f32", "bf16x6", "f32"),
+    "f8e4m3": ("f8e4m3", "", "f32"),
+    "f8e5m2": ("f8e5m2", "", "f32"),
+    "i8": ("i8", "", "i32"),
+}
+EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "i32": 0}
 FUNCTIONS = {
     "relu": lambda v: np.maximum(v, 0),
     "tanh": np.tanh,
@@ -26,30 +40,27 @@ SLOPE = {"relu": 1, "tanh": 1, "neg": 1, "sigmoid": 0.25}
 
 
 def to_bits(values, dtype):
-    if dtype != "bf16":
-        return values.astype({"f16": np.float16, "f32": np.float32}[dtype])
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+    element = ELEMENTS[dtype]
+    return element.to_memory(element.round(values) if element.is_float else values.astype(element.work))
 
 
 def from_bits(array, dtype):
-    if dtype != "bf16":
-        return array.astype(np.float64)
-    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    array = np.ascontiguousarray(array).view(np.uint16) if dtype == "bf16" else array
+    return ELEMENTS[dtype].from_memory(array).astype(np.float64)
 
 
 class Combination:
     """One graph, its inputs, and what it gives in f64."""
 
-    def __init__(self, rng, large):
+    def __init__(self, rng, large, only=None, on_gpu=False):
         pick = lambda *choices: choices[rng.integers(len(choices))]
         most = 2000 if large else 260
         size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
         self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
         self.batch = pick((), (), (3,), (2, 2))
         self.w_batch = self.batch if rng.random() < 0.6 else ()
-        self.dtype = pick("bf16", "f16")
+        self.form, self.on_gpu = only or pick(*FORMS), on_gpu
+        self.operands, self.precision, self.dtype = FORMS[self.form]
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
         self.rng, self.lines, self.inputs, self.params = rng, [], {}, []
         self.poisoned = bool(rng.random() < 0.3)
@@ -59,24 +70,28 @@ class Combination:
     def tensor(self, *sizes, dtype=None):
         return f"tensor<{'x'.join(map(str, sizes))}x{dtype or self.dtype}>"
 
-    def input(self, name, sizes, scale=1.0):
-        values = self.rng.standard_normal(sizes) * scale
-        if self.poisoned and name in "xw":
-            values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
-        self.inputs[name] = to_bits(values, self.dtype)
-        self.params.append(f"%{name}: {self.tensor(*sizes)}")
-        return from_bits(self.inputs[name], self.dtype).reshape(sizes)
+    def input(self, name, sizes, dtype=None, scale=1.0):
+        dtype = dtype or self.dtype
+        if ELEMENTS[dtype].is_int:
+            values = self.rng.integers(-128, 128, sizes)
+        else:
+            values = self.rng.standard_normal(sizes) * scale
+            if self.poisoned and name in "xw":
+                values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
+        self.inputs[name] = to_bits(values, dtype)
+        self.params.append(f"%{name}: {self.tensor(*sizes, dtype=dtype)}")
+        return from_bits(self.inputs[name], dtype).reshape(sizes)
 
     def emit(self, text, sizes, dtype=None):
         self.lines.append(f"  {text} : {self.tensor(*sizes, dtype=dtype)}")
 
     def operand(self, name, batch, rows, columns, across, scale=1.0):
         """Its name in the graph and its values, as rows by columns."""
-        values = self.input(name, (*batch, columns, rows) if across else (*batch, rows, columns), scale)
+        values = self.input(name, (*batch, columns, rows) if across else (*batch, rows, columns), self.operands, scale)
         if not across:
             return name, values
         axes = list(range(len(batch))) + [len(batch) + 1, len(batch)]
-        self.emit(f"%{name}t = transpose %{name}, perm = {axes}", (*batch, rows, columns))
+        self.emit(f"%{name}t = transpose %{name}, perm = {axes}", (*batch, rows, columns), self.operands)
         return f"{name}t", values.swapaxes(-1, -2)
 
     def product(self):
@@ -84,11 +99,32 @@ class Combination:
         x_name, x = self.operand("x", self.batch, m, k, self.x_across)
         w_name, w = self.operand("w", self.w_batch, k, n, self.w_across, k**-0.5)
         self.shape = (*self.batch, m, n)
-        self.emit(f"%p = matmul %{x_name}, %{w_name}", self.shape)
+        self.emit(f"%p = matmul %{x_name}, %{w_name}" + (f", precision = {self.precision}" if self.precision else ""), self.shape)
         with np.errstate(invalid="ignore"):
             self.value = x @ w
-            # Tensor cores align the products of a few elements before they add and cut what is below.
-            self.error = np.abs(x) @ np.abs(w) * (k + 8) * 2.0**-24
+            self.error = np.abs(x) @ np.abs(w) * self.bound()
+        if self.form == "bf16x6" and self.on_tensor_cores:  # Of an infinity all parts but the first are NaN.
+            self.value = np.where(np.isfinite(self.value), self.value, np.nan)
+
+    @property
+    def on_tensor_cores(self):
+        """A w that repeats for batches is none that lies in memory."""
+        return self.k >= 64 and self.n >= 64 and self.w_batch == self.batch
+
+    def bound(self):
+        """Of the product, relative to the sum of magnitudes."""
+        if self.form == "i8":
+            return 0
+        # Tensor cores align the products of a few elements before they add and cut what is below.
+        chain = (self.k + 8) * 2.0**-24
+        if self.form == "tf32":  # Each operand is rounded to 11 bits.
+            return chain + 2.0**-10 + 2.0**-22
+        if self.form == "bf16x6" and self.on_tensor_cores:  # A chain of a block, the blocks, and products that are left out.
+            return (64 + 8 + -(-self.k // 64) + 3) * 2.0**-24
+        if self.operands.startswith("f8") and self.on_tensor_cores and self.on_gpu:
+            # 33 terms are aligned to the largest and cut to 14 bits, four times in a block of 128.
+            return chain + 4 * 33 * 2.0**-13
+        return chain
 
     def step(self, text, value, error):
         self.count += 1
@@ -111,11 +147,11 @@ class Combination:
                     r = self.input(f"r{self.count}", shape)
                     self.step(f"add %{self.name}, %r{self.count}", self.value + r, self.error)
                 elif kind == "function":
-                    function = pick(*FUNCTIONS)
+                    function = pick(*FUNCTIONS) if self.dtype != "i32" else "neg"
                     self.step(f"{function} %{self.name}", FUNCTIONS[function](self.value), self.error * SLOPE[function] + 2.0**-13)
                 elif not results:
                     results.append((self.name, self.dtype, self.value, self.error))
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.3 and EPSILON[self.dtype] > EPSILON["f32"]:
             self.lines.append(f"  %wide = convert %{self.name} : {self.tensor(*shape, dtype='f32')}")
             results.append(("wide", "f32", self.value, self.error))
         elif not any(name == self.name for name, *_ in results):
@@ -133,6 +169,10 @@ class Combination:
         for i, (_, dtype, value, error) in enumerate(self.results):
             got = from_bits(outputs[i], dtype).reshape(value.shape)
             known = np.isfinite(value)
+            if self.dtype == "i32":
+                if not np.array_equal(got, value):
+                    return f"result {i}: {int((got != value).sum())} of {got.size} integers are others"
+                continue
             if not np.array_equal(np.isnan(got), np.isnan(value)) or not np.array_equal(got[np.isinf(value)], value[np.isinf(value)]):
                 return f"result {i}: NaN and inf are not where they belong"
             # A value in 16 bits may be rounded after each op.
@@ -157,10 +197,11 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--only", choices=FORMS)
     options = parser.parse_args()
     failed = 0
     for index in range(options.count):
-        combination = Combination(np.random.default_rng([options.seed, index]), options.large)
+        combination = Combination(np.random.default_rng([options.seed, index]), options.large, options.only, options.device != "cpu")
         try:
             outputs = outputs_of(combination, options.device)
             why = combination.wrong(outputs)

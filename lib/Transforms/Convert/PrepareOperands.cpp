@@ -36,6 +36,8 @@ DimExpr roundedUp(const DimExpr &size, int64_t multiple) {
 struct OperandForm {
   bool turned = false; ///< The last two axes have changed places.
   std::vector<Type> types;
+
+  std::string_view suffix() const { return types.size() > 1 ? "_part" : turned ? "_turned" : "_rows"; }
 };
 
 /// What makes copies in `form` of a tensor.
@@ -132,8 +134,9 @@ public:
 private:
   Expected<void> prepare(Function &kernel, const Schedule &schedule, Operation &dot) {
     std::array<std::vector<Value *>, 2> operands;
+    std::array<Operation *, 2> loads{dot.operand(0)->definition(), dot.operand(1)->definition()};
     for (unsigned i : {0u, 1u}) {
-      Operation *load = dot.operand(i)->definition();
+      Operation *load = loads[i];
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2)
         return {}; // specialize-warps says what is wrong with it.
       auto core = schedule.unit == Schedule::Unit::Wgmma ? tensorCoreForm(dot) : std::nullopt;
@@ -142,7 +145,7 @@ private:
         operands[i] = {dot.operand(i)};
         continue;
       }
-      auto buffers = copies.add(kernel, load->operand(0), form.types, form.types.size() > 1 ? "_part" : "_rows",
+      auto buffers = copies.add(kernel, load->operand(0), form.types, form.suffix(),
                                 [&](Builder &builder, Value *x) { return CopyBody(builder, form).run(x); });
       if (!buffers)
         return buffers.takeErrors();
@@ -153,6 +156,11 @@ private:
       multiplyParts(dot, operands[0], operands[1]);
     else
       dot.setOperands(std::vector{operands[0][0], operands[1][0], dot.operand(2)});
+    if (loads[0] == loads[1])
+      loads[1] = nullptr;
+    for (Operation *load : loads) // So that the kernel does not need what was copied.
+      if (load && load->result()->uses().empty())
+        load->erase();
     return {};
   }
 

@@ -33,9 +33,9 @@ void deepen(Function &kernel, int64_t stages) {
   }
 }
 
-/// The sweep whose products are waited for on each trip.
+/// The sweep whose products are waited for on each trip: one, or a chain of which the first says whether a block is before.
 struct Sweep {
-  Operation *loop, *product, *wait, *release;
+  Operation *loop, *first, *last, *wait, *release;
 };
 
 std::optional<Sweep> sweepOf(Operation &role) {
@@ -43,14 +43,15 @@ std::optional<Sweep> sweepOf(Operation &role) {
   for (Operation &loop : role.region())
     for (Operation *op = loop.is(OpKind::For) ? loop.region().front() : nullptr; op; op = op->next()) {
       if (op->is(OpKind::Wgmma))
-        sweep = {&loop, op, nullptr, nullptr};
-      else if (op->is(OpKind::WgmmaWait) && sweep.product && op->operand(0) == sweep.product->result())
+        sweep = {&loop, sweep.loop == &loop ? sweep.first : op, op, nullptr, nullptr};
+      else if (op->is(OpKind::WgmmaWait) && sweep.last && op->operand(0) == sweep.last->result())
         sweep.wait = op;
       else if (op->is(OpKind::MbarrierArrive) && sweep.wait)
         sweep.release = op;
     }
   // Where sums are added to others in registers, each trip waits for its own.
-  return sweep.release && sweep.loop->result(1)->type().isInflight() ? std::optional(sweep) : std::nullopt;
+  bool isCarried = sweep.release && sweep.loop->result(1)->type().isInflight() && sweep.first->numOperands() > 3;
+  return isCarried ? std::optional(sweep) : std::nullopt;
 }
 
 /// The ring position before `position`.
@@ -60,7 +61,7 @@ void keepOneInFlight(const Sweep &sweep) {
   sweep.wait->setAttr("pending", Attribute(1));
   Builder inner(sweep.release);
   inner.setLoc(sweep.release->loc());
-  Value *empty = sweep.release->operand(0), *isLater = sweep.product->operand(3);
+  Value *empty = sweep.release->operand(0), *isLater = sweep.first->operand(3);
   inner.create(OpKind::MbarrierArrive, {empty, before(inner, sweep.release->operand(1)), isLater}, {});
   sweep.release->erase();
 

@@ -36,7 +36,8 @@ Artifact sample(std::string target) {
        .waitsForLaunches = true},
       {.name = "g__dot",
        .ptx = "ptx of dot",
-       .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}}, {"y"}},
+       .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}},
+                  {"y", TensorMapSpec{DType::F32, {n, DimExpr(32)}, {32, 32}, 128, true}}},
        .threads = 384},
       {.name = "g__any", .ptx = "ptx of any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {"M"}, .threads = 32}};
   Plan &plan = artifact.plans.emplace_back();
@@ -103,6 +104,7 @@ void expectSame(const KernelCode &a, const KernelCode &b) {
     EXPECT_EQ(a.params[i].map->shape, b.params[i].map->shape);
     EXPECT_EQ(a.params[i].map->box, b.params[i].map->box);
     EXPECT_EQ(a.params[i].map->swizzle, b.params[i].map->swizzle);
+    EXPECT_EQ(a.params[i].map->tf32, b.params[i].map->tf32);
   }
 }
 
@@ -294,6 +296,9 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
             is + "variants[0].plans[0].steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch");
   EXPECT_EQ(messageFor("\"swizzle\":128", "\"swizzle\":96"), // Rows of 64 bf16 are 128 bytes.
             is + "variants[0].kernels[1].params[0].map has a box with rows of 128 bytes, which is no multiple of 96");
+  EXPECT_EQ(messageFor("\"swizzle\":128}", "\"swizzle\":128,\"tf32\":true}"), // The first map is one of bf16.
+            is + "variants[0].kernels[1].params[0].map rounds to tf32, which only f32 is rounded to");
+  EXPECT_EQ(messageFor("\"tf32\":true", "\"tf32\":1"), is + "variants[0].kernels[1].params[1].map.tf32 is neither true nor false");
   EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":6"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 5");
   EXPECT_EQ(
       messageFor("\"buffer\":5", "\"buffer\":0"),

@@ -391,8 +391,8 @@ TEST(MachineVerifier, WgmmaElementTypes) {
   accept(text);
   for (const char *memory : {"%xs", "%ws"})
     text = replaced(text, std::string(memory) + " = alloc_shared : smem<64x64xbf16",
-                    std::string(memory) + " = alloc_shared : smem<64x64xf32");
-  refuse(text, UnsupportedDType, {"`wgmma` does not support f32", "only f16, bf16"});
+                    std::string(memory) + " = alloc_shared : smem<64x64xf64");
+  refuse(text, UnsupportedDType, {"`wgmma` does not support f64", "only f32, f16, bf16, i8, u8, f8e4m3, f8e5m2"});
 }
 
 TEST(MachineVerifier, WgmmaResult) {
@@ -648,7 +648,7 @@ TEST(MachineParser, NewTypes) {
            {"tensor_map<MxNxbf16, box = [64]>", {"one extent of the box for each axis: 2, not 1", "E0313"}},
            {"tensor_map<MxNxbf16, box = [1, 64, 64]>", {"one extent of the box for each axis: 2, not 3", "E0313"}},
            {"smem<64x64xbf16, strides = [64]>", {"one stride for each axis: 2, not 1", "E0313"}},
-           {"tensor_map<MxNxbf16, stages = 2>", {"`box = [...]` or a swizzle", "E0102"}},
+           {"tensor_map<MxNxbf16, stages = 2>", {"`box = [...]`, a swizzle or `tf32`", "E0102"}},
            {"smem<64x64xbf16, box = [8, 8]>", {"`strides = [...]`, a swizzle, `slab = ...` or `stages = ...`", "E0102"}},
            {"smem<64x64xbf16, #swizzle128, #swizzle128>", {"`strides = [...]`, a swizzle", "E0102"}},
            {"tile<64x64xf32, box = [8, 8]>", {"a layout", "E0102"}},

@@ -131,6 +131,96 @@ TEST(Wgmma, StoresAreSeenBehindAFence) {
   EXPECT_EQ(unordered.code, ErrorCode::SharedRace) << unordered.error;
 }
 
+//===-- Other element types ---------------------------------------------------------------------------------------------------===//
+
+/// y = start + x w^T, from matrices of 64 rows of K; `rounds`: the maps round f32.
+std::string typedProduct(DType dtype, const std::string &start, bool rounds = false) {
+  std::string type(dtypeName(dtype)), k = std::to_string(128 / dtypeBytes(dtype)), sum = isInteger(dtype) ? "i32" : "f32";
+  std::string map = "tensor_map<64x" + k + "x" + type + ", box = [64, " + k + "], #swizzle128" + (rounds ? ", tf32>" : ">");
+  std::string memory = "smem<64x" + k + "x" + type + ", #swizzle128>", tile = "tile<64x64x" + sum + ", #acc>";
+  return R"(
+    #acc = layout<reg = [1:2@1, 0:2@8, 1:8@8], lane = [1:4@2, 0:8@1], warp = [0:4@16]>
+    kernel @k(%x: )" +
+         map + ", %w: " + map + ", %y: buffer<64x64x" + sum + R"(>) at machine, threads = 128 {
+      %zero = constant 0 : index
+      %xs = alloc_shared : )" +
+         memory + "\n      %ws = alloc_shared : " + memory + R"(
+      %b = mbarrier_init count = 1 : mbarrier<1>
+      barrier
+      mbarrier_expect %b, %zero, bytes = 16384
+      tma_load %x, %xs, %b, %zero, %zero, %zero
+      tma_load %w, %ws, %b, %zero, %zero, %zero
+      mbarrier_wait %b, %zero
+      %start = constant )" +
+         start + " : " + tile + "\n      %f = wgmma nt %xs, %ws, %start : inflight<" + tile +
+         ">\n      %d = wgmma_wait %f, pending = 0 : " + tile + R"(
+      store %d, %y, %zero, %zero, mask = [], vec = 1
+      return
+    }
+  )";
+}
+
+TEST(Wgmma, SeesTheUpperBitsOfF32) {
+  HostTensor x = random(DType::F32, {64, 32}, 5), w = random(DType::F32, {64, 32}, 6);
+  for (bool rounds : {false, true}) {
+    Outcome out = runKernel(typedProduct(DType::F32, "0.0", rounds), {1}, {x, w}, {HostTensor(DType::F32, {64, 64})});
+    ASSERT_EQ(out.error, "");
+    auto seen = [&](double value) { // 11 bits: rounded by the map, else cut off.
+      int exponent;
+      double scaled = std::ldexp(std::frexp(value, &exponent), 11);
+      return std::ldexp(rounds ? std::nearbyint(scaled) : std::trunc(scaled), exponent - 11);
+    };
+    for (int64_t m = 0; m < 64; ++m)
+      for (int64_t n = 0; n < 64; ++n) {
+        double expected = 0, size = 0;
+        for (int64_t k = 0; k < 32; ++k) {
+          double product = seen(x.get(m * 32 + k)) * seen(w.get(n * 32 + k));
+          expected += product;
+          size += std::abs(product);
+        }
+        ASSERT_NEAR(out.outputs[0].get(m * 64 + n), expected, 32 * 0x1p-24 * size) << m << ", " << n;
+      }
+  }
+}
+
+TEST(Wgmma, IntegersWrap) {
+  for (DType dtype : {DType::I8, DType::U8}) {
+    HostTensor x(dtype, {64, 128}), w(dtype, {64, 128});
+    for (int64_t i = 0; i < 64 * 128; ++i) {
+      int64_t least = dtype == DType::I8 ? -128 : 0;
+      x.set(i, double(least + i * 37 % 256));
+      w.set(i, double(least + i * 101 % 256));
+    }
+    Outcome out = runKernel(typedProduct(dtype, "2147483647"), {1}, {x, w}, {HostTensor(DType::I32, {64, 64})});
+    ASSERT_EQ(out.error, "");
+    for (int64_t m = 0; m < 64; ++m)
+      for (int64_t n = 0; n < 64; ++n) {
+        int64_t sum = 2147483647;
+        for (int64_t k = 0; k < 128; ++k)
+          sum += int64_t(x.get(m * 128 + k) * w.get(n * 128 + k));
+        ASSERT_EQ(out.outputs[0].get(m * 64 + n), double(int32_t(uint32_t(sum)))) << m << ", " << n;
+      }
+  }
+}
+
+TEST(Wgmma, Float8) {
+  for (DType dtype : {DType::F8E4M3, DType::F8E5M2}) {
+    HostTensor x = random(dtype, {64, 128}, 5), w = random(dtype, {64, 128}, 6);
+    Outcome out = runKernel(typedProduct(dtype, "10.0"), {1}, {x, w}, {HostTensor(DType::F32, {64, 64})});
+    ASSERT_EQ(out.error, "");
+    for (int64_t m = 0; m < 64; ++m)
+      for (int64_t n = 0; n < 64; ++n) {
+        double expected = 10, size = 10;
+        for (int64_t k = 0; k < 128; ++k) {
+          double product = x.get(m * 128 + k) * w.get(n * 128 + k);
+          expected += product;
+          size += std::abs(product);
+        }
+        ASSERT_NEAR(out.outputs[0].get(m * 64 + n), expected, 128 * 0x1p-24 * size) << m << ", " << n;
+      }
+  }
+}
+
 //===-- stmatrix, tma_store -------------------------------------------------------------------------------------------------===//
 
 /// y = x through stmatrix and tma_store, a 64x128 tile that goes as two boxes of a view.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -184,6 +185,46 @@ TEST(DType, RoundToDType) {
   EXPECT_EQ(roundToDType(0.1, DType::F64), 0.1);
   EXPECT_EQ(roundToDType(1e39, DType::F32), HUGE_VAL);
   EXPECT_EQ(roundToDType(2049, DType::F16), 2048);
+}
+
+/// Of a finite number by arithmetic: a multiple of the unit of 11 bits at it, which is 2^-136 below the least normal number.
+double roundedTo11Bits(float value) {
+  double unit = std::ldexp(1.0, std::max(value == 0 ? -126 : std::ilogb(value), -126) - 10);
+  double rounded = std::nearbyint(value / unit) * unit;
+  return std::fabs(rounded) < 0x1p128 ? rounded : std::copysign(HUGE_VAL, rounded);
+}
+
+TEST(DType, RoundToTf32) {
+  // Every exponent and both signs, with mantissas around each kind of tie, and those in between.
+  for (uint32_t head = 0; head < 0x200; ++head)
+    for (uint32_t mantissa = 0; mantissa < 0x800000; mantissa += head % 0x40 == 0 ? 0x3ff : 0x6fff1)
+      for (uint32_t low : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x1fffu}) {
+        float value = fromBits(head << 23 | (mantissa & ~0x1fffu) | low), rounded = roundToTf32(value);
+        if (std::isnan(value)) {
+          ASSERT_TRUE(std::isnan(rounded)) << std::hex << std::bit_cast<uint32_t>(value);
+          continue;
+        }
+        double want = std::isinf(value) ? value : roundedTo11Bits(value);
+        ASSERT_EQ(rounded, want) << std::hex << std::bit_cast<uint32_t>(value);
+        ASSERT_EQ(std::signbit(rounded), std::signbit(value));
+      }
+}
+
+TEST(DType, Tf32OfSpecialFloats) {
+  EXPECT_EQ(roundToTf32(1 + 0x1p-11f), 1);           // A tie goes to the even neighbour ...
+  EXPECT_EQ(roundToTf32(1 + 0x3p-11f), 1 + 0x1p-9f); // ... which may be above.
+  EXPECT_EQ(roundToTf32(fromBits(0x7f7fffff)), HUGE_VALF);
+  EXPECT_EQ(roundToTf32(fromBits(0x7f7fefff)), fromBits(0x7f7fe000)); // Below half-way to 2^128.
+  EXPECT_EQ(roundToTf32(fromBits(0xff7ff000)), -HUGE_VALF);
+  EXPECT_EQ(roundToTf32(0x1p-149f), 0);
+  EXPECT_EQ(roundToTf32(0x1p-136f), 0x1p-136f);
+  EXPECT_EQ(roundToTf32(fromBits(0x007ff000)), 0x1p-126f); // From the denormal numbers to the least normal one.
+  EXPECT_TRUE(std::signbit(roundToTf32(-0.0f)));
+  // Tensor cores do not see the lower bits: a NaN that has no others must get one.
+  for (uint32_t bits : {0x7f800001u, 0xff801fffu, 0x7fffffffu, 0xffc00000u}) {
+    uint32_t seen = std::bit_cast<uint32_t>(roundToTf32(fromBits(bits))) & ~0x1fffu;
+    EXPECT_TRUE(std::isnan(fromBits(seen))) << std::hex << bits;
+  }
 }
 
 } // namespace

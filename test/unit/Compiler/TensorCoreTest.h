@@ -1,0 +1,230 @@
+// Products on tensor cores from the graph: after each of the passes that make one, the kernel runs and gives what f64 arithmetic
+// gives.
+#pragma once
+
+#include "CompilerTest.h"
+
+#include <regex>
+
+namespace minic::test {
+
+constexpr double bf16Rounding = 0x1p-8, f32Rounding = 0x1p-24; // Half a unit in the last place, relative.
+constexpr int64_t isNamed = -1;
+
+/// y = relu(x w + b + r), with what is asked for.
+struct Product {
+  int64_t M, K, N;
+  int64_t bm = 64, bn = 64, stages = 4, raster = 8;
+  bool isTransposed = false, isAcross = false; ///< Whether w, and x, has the contracted axis elsewhere in memory.
+  bool hasBias = false, hasResidual = false, hasRelu = false;
+  bool givesRounded = true, givesSums = false; ///< y in bf16 (of integers in i32); x w alone in f32 or i32.
+  int64_t rowsInText = 0;                      ///< 0: M; isNamed: a name.
+  int64_t multiprocessors = 3;                 ///< Few, so that a program has several tiles.
+  DType dtype = DType::BF16;                   ///< Of x and w.
+  std::string precision;
+
+  bool isSplit() const { return precision == "bf16x6"; }
+  bool isPromoted() const { return isSplit() || isStorageOnly(dtype); }
+  DType operandType() const { return isSplit() ? DType::BF16 : dtype; } ///< On the tensor cores.
+  int64_t bk() const { return 128 / dtypeBytes(operandType()); }
+  DType sumType() const { return isInteger(dtype) ? DType::I32 : DType::F32; }
+  DType roundedType() const { return isInteger(dtype) ? DType::I32 : DType::BF16; } ///< Of bias, residual and y.
+};
+
+inline std::string scheduleText(const Product &p) {
+  return "#matmul<bm = " + std::to_string(p.bm) + ", bn = " + std::to_string(p.bn) + ", bk = " + std::to_string(p.bk()) +
+         ", unit = wgmma, stages = " + std::to_string(p.stages) + ", raster = " + std::to_string(p.raster) + ">";
+}
+
+inline std::string graphText(const Product &p) {
+  std::string m = p.rowsInText == isNamed ? "M" : std::to_string(p.M), k = std::to_string(p.K), n = std::to_string(p.N);
+  auto tensor = [](const std::string &sizes, DType dtype) { return "tensor<" + sizes + "x" + std::string(dtypeName(dtype)) + ">"; };
+  std::string sums = tensor(m + "x" + n, p.sumType()), rounded = tensor(m + "x" + n, p.roundedType());
+  std::string text = "graph @g(%x: " + tensor(p.isAcross ? k + "x" + m : m + "x" + k, p.dtype) +
+                     ", %w: " + tensor(p.isTransposed ? n + "x" + k : k + "x" + n, p.dtype);
+  if (p.hasBias)
+    text += ", %b: " + tensor(n, p.roundedType());
+  if (p.hasResidual)
+    text += ", %r: " + rounded;
+  text += ") -> (" + std::string(p.givesRounded ? "y: " + rounded : "") + (p.givesRounded && p.givesSums ? ", " : "") +
+          (p.givesSums ? "s: " + sums : "") + ") {\n";
+  std::string last;
+  auto step = [&](const std::string &name, const std::string &op) {
+    text += "  %" + name + " = " + op + "\n";
+    last = "%" + name;
+  };
+  // A value of the rounded type in that of the sums, and back.
+  auto converted = [&](const std::string &name, const std::string &from, const std::string &type) {
+    if (p.roundedType() == p.sumType())
+      last = "%" + from;
+    else
+      step(name, "convert %" + from + " : " + type);
+  };
+  if (p.isTransposed)
+    step("wt", "transpose %w, perm = [1, 0] : " + tensor(k + "x" + n, p.dtype));
+  if (p.isAcross)
+    step("xt", "transpose %x, perm = [1, 0] : " + tensor(m + "x" + k, p.dtype));
+  step("s", "matmul " + std::string(p.isAcross ? "%xt, " : "%x, ") + (p.isTransposed ? "%wt" : "%w") +
+                (p.precision.empty() ? "" : ", precision = " + p.precision) + " : " + sums);
+  if (p.hasBias) {
+    converted("bf", "b", tensor(n, p.sumType()));
+    step("bb", "broadcast " + last + ", dims = [1] : " + sums);
+    step("z", "add %s, %bb : " + sums);
+  }
+  if (p.hasResidual) {
+    std::string before = last;
+    converted("rf", "r", sums);
+    step("q", "add " + before + ", " + last + " : " + sums);
+  }
+  if (p.hasRelu)
+    step("p", "relu " + last + " : " + sums);
+  if (p.givesRounded)
+    converted("y", last.substr(1), rounded);
+  return text + "  return " + (p.givesRounded ? last : "") + (p.givesRounded && p.givesSums ? ", " : "") +
+         (p.givesSums ? "%s" : "") + "\n}\n";
+}
+
+struct Ran {
+  std::vector<HostTensor> inputs, results;
+  std::string text; ///< Of the module that ran.
+};
+
+using ChangeInputs = std::function<void(std::vector<HostTensor> &)>;
+
+/// 8-bit integers: all that there are.
+inline void fillInput(HostTensor &tensor, uint64_t seed) {
+  fillRandom(tensor, seed);
+  if (!isInteger(tensor.dtype()) || dtypeBytes(tensor.dtype()) > 1)
+    return;
+  HostTensor wide(DType::F64, tensor.shape());
+  fillRandom(wide, seed);
+  for (int64_t i = 0; i < tensor.numElements(); ++i)
+    tensor.set(i, std::floor(wide.get(i) * 128) + (tensor.dtype() == DType::U8 ? 128 : 0));
+}
+
+/// Lowers to masked, runs `passes` and then the plan, programs shuffled, over poisoned memory. `change` may change the inputs.
+inline Ran runAfter(const Product &p, std::span<const char *const> passes, const ChangeInputs &change) {
+  Ran ran;
+  CompileOptions options;
+  options.anyStrides = false;
+  std::string fused = lowerText(graphText(p), Stage::Fused, options);
+  std::regex chosen("#matmul<[^>]*>");
+  EXPECT_TRUE(std::regex_search(fused, chosen)) << fused;
+  Loaded loaded = load(std::regex_replace(fused, chosen, scheduleText(p)), options);
+  if (!loaded.module)
+    return ran;
+  auto lowered = lowerTo(*loaded.module, Stage::Masked, options);
+  EXPECT_TRUE(lowered) << errorText(lowered.errors());
+  TargetInfo target = **findTarget(loaded.module->target);
+  target.multiprocessors = int(p.multiprocessors);
+  PassContext context{*loaded.module, target};
+  std::vector<PassStep> steps;
+  for (const char *name : passes)
+    steps.push_back({findPass(name), steps.empty() ? Level::Masked : Level::Machine});
+  auto done = runPasses(*loaded.module, steps, context, {.hooks = levelHooks()});
+  EXPECT_TRUE(done) << errorText(done.errors());
+  ran.text = printModule(*loaded.module);
+  auto artifact = makeArtifact(*loaded.module, options, false);
+  if (!artifact) {
+    ADD_FAILURE() << errorText(artifact.errors()) << ran.text;
+    return ran;
+  }
+  DimBindings dims;
+  if (p.rowsInText == isNamed)
+    dims["M"] = p.M;
+  uint64_t seed = 1;
+  for (const TensorSpec &spec : artifact->plans[0].inputs) {
+    std::vector<int64_t> shape;
+    for (const DimExpr &dim : spec.shape)
+      shape.push_back(dim.evaluate(dims).value_or(0));
+    fillInput(ran.inputs.emplace_back(spec.dtype, shape), seed++);
+  }
+  if (change)
+    change(ran.inputs);
+  CpuDevice device(*loaded.module, {.shuffleSeed = 7});
+  auto results = runPlan(*artifact, device, ran.inputs, dims, {.poison = true});
+  EXPECT_TRUE(results) << errorText(results.errors()) << ran.text;
+  if (results)
+    ran.results = std::move(*results);
+  return ran;
+}
+
+/// To the 11 bits of significand that tf32 has, by arithmetic; not of numbers below the least normal one.
+inline double roundedTo11Bits(double value) {
+  int exponent;
+  double fraction = std::frexp(value, &exponent);
+  return std::isfinite(value) ? std::ldexp(std::nearbyint(std::ldexp(fraction, 11)), exponent - 11) : value;
+}
+
+/// What the sum of K products may be off by, relative to the sum of their magnitudes.
+inline double sumBound(const Product &p) {
+  if (isInteger(p.dtype))
+    return 0;
+  double blocks = double((p.K + p.bk() - 1) / p.bk()), inBlock = double(std::min(p.K, p.bk()));
+  // The chains of one block's six products: all but the last 64 terms are sums of at most 2^-7 of the magnitudes, which add less
+  // than 2 roundings. Products that are left out are 2^-24, 2^-24 and 2^-32 of theirs.
+  if (p.isSplit())
+    return (inBlock + blocks + 2 + 2.01) * f32Rounding;
+  return (p.isPromoted() ? inBlock + blocks : double(p.K)) * f32Rounding; // Else K sums of f32, in any order.
+}
+
+/// The same bits for inf, a NaN for a NaN, else near. An infinity that was split may give either.
+inline void expectNear(const Product &p, double got, double want, double tolerance, int64_t m, int64_t n) {
+  if (std::isfinite(want))
+    ASSERT_NEAR(got, want, tolerance) << m << ", " << n;
+  else if (p.isSplit())
+    ASSERT_FALSE(std::isfinite(got)) << got << ", not " << want << ", at " << m << ", " << n;
+  else
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want) << got << ", not " << want << ", at " << m << ", " << n;
+}
+
+/// Against sums of exact products in f64: of what tf32 makes of the operands, where they are rounded.
+inline void checkNumbers(const Product &p, const Ran &ran) {
+  ASSERT_EQ(ran.results.size(), size_t(p.givesRounded) + size_t(p.givesSums));
+  const HostTensor &x = ran.inputs[0], &w = ran.inputs[1];
+  const HostTensor *bias = p.hasBias ? &ran.inputs[2] : nullptr, *residual = p.hasResidual ? &ran.inputs.back() : nullptr;
+  auto operand = [&](const HostTensor &tensor, int64_t i) {
+    return p.precision == "tf32" ? roundedTo11Bits(tensor.get(i)) : tensor.get(i);
+  };
+  double rounding = isInteger(p.dtype) ? 0 : f32Rounding, last = isInteger(p.dtype) ? 0 : bf16Rounding;
+  for (int64_t m = 0; m < p.M; ++m)
+    for (int64_t n = 0; n < p.N; ++n) {
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < p.K; ++k) {
+        double product =
+            operand(x, p.isAcross ? k * p.M + m : m * p.K + k) * operand(w, p.isTransposed ? n * p.K + k : k * p.N + n);
+        sum += product;
+        size += std::fabs(product);
+      }
+      if (p.givesSums)
+        expectNear(p, ran.results.back().get(m * p.N + n), sum, sumBound(p) * size, m, n);
+      for (double more : {bias ? bias->get(n) : 0, residual ? residual->get(m * p.N + n) : 0}) {
+        sum += more;
+        size += std::fabs(more);
+      }
+      double want = p.hasRelu && sum < 0 ? 0 : sum;
+      // Two sums more, and one rounding to bf16.
+      if (p.givesRounded)
+        expectNear(p, ran.results[0].get(m * p.N + n), want,
+                   std::fabs(want) * last + (sumBound(p) + 2 * rounding) * (1 + last) * size, m, n);
+      if (::testing::Test::HasFatalFailure())
+        return;
+    }
+}
+
+constexpr const char *tensorCorePasses[] = {"specialize-warps", "pipeline", "stage-stores", "persist"};
+
+/// After the first pass, the first two, and so on. Returns the text after all.
+inline std::string check(const Product &p, const ChangeInputs &change = nullptr) {
+  std::string text;
+  for (size_t count = 1; count <= std::size(tensorCorePasses); ++count) {
+    SCOPED_TRACE(std::string("after ") + tensorCorePasses[count - 1]);
+    Ran ran = runAfter(p, std::span(tensorCorePasses).first(count), change);
+    EXPECT_NE(ran.text.find(" = wgmma "), std::string::npos) << ran.text;
+    checkNumbers(p, ran);
+    text = ran.text;
+  }
+  return text;
+}
+
+} // namespace minic::test
