@@ -1,5 +1,7 @@
 #include "CopyKernel.h"
 
+#include <algorithm>
+
 namespace minic {
 
 Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, std::span<const Type> to, PassContext &pass,
@@ -57,10 +59,26 @@ Expected<std::vector<Value *>> OperandCopies::add(Function &kernel, Value *buffe
   return params;
 }
 
+/// Kernels are visited one after the other, launches of one are not in a row: a copy may have been made for a later one.
+static void makeBefore(Operation &launch, const Value *source, std::span<Value *const> copies) {
+  auto isMaker = [&](const Use &use) { return use.user->is(OpKind::Launch) && use.user->operand(0) == source; };
+  Operation *maker = std::ranges::find_if(copies.front()->uses(), isMaker)->user;
+  bool isLater = false;
+  for (const Operation *op = &launch; op && !isLater; op = op->next())
+    isLater = op == maker;
+  if (!isLater)
+    return;
+  for (Value *copy : copies)
+    copy->definition()->moveBefore(&launch);
+  maker->moveBefore(&launch);
+}
+
 std::vector<Value *> OperandCopies::copiesFor(Operation &launch, Value *source, const Form &form) {
   std::vector<Value *> &copies = made[{source, form}];
-  if (!copies.empty())
+  if (!copies.empty()) {
+    makeBefore(launch, source, copies);
     return copies;
+  }
   Builder builder(&launch);
   builder.setLoc(launch.loc());
   for (size_t i = 1; i < form.types.size(); ++i) {
