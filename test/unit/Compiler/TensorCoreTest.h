@@ -22,6 +22,7 @@ struct Product {
   int64_t multiprocessors = 3;                 ///< Few, so that a program has several tiles.
   DType dtype = DType::BF16;                   ///< Of x and w.
   std::string precision;
+  std::string schedule; ///< Instead of the tensor cores' one.
 
   bool isSplit() const { return precision == "bf16x6"; }
   bool isPromoted() const { return isSplit() || isStorageOnly(dtype); }
@@ -32,6 +33,8 @@ struct Product {
 };
 
 inline std::string scheduleText(const Product &p) {
+  if (!p.schedule.empty())
+    return p.schedule;
   return "#matmul<bm = " + std::to_string(p.bm) + ", bn = " + std::to_string(p.bn) + ", bk = " + std::to_string(p.bk()) +
          ", unit = wgmma, stages = " + std::to_string(p.stages) + ", raster = " + std::to_string(p.raster) + ">";
 }
