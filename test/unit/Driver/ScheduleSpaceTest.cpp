@@ -218,7 +218,7 @@ TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
       {"1.0 us", "fast", 4, "expected a schedule and its time, as in `default #rows<...>, 12.500 us`"},
       {"default #rows<block = [4]", "default #rows<block = [3]", 4,
        "schedule #rows, field 'block': 3 is not a power of two between 1 and 1048576"},
-      {"best #rows", "best [", 5, "expected a schedule, #rows<...> or #matmul<...>: "}};
+      {"best #rows", "best [", 5, "expected a schedule, #rows<...>, #matmul<...> or #library<...>: "}};
   for (const auto &[from, to, line, message] : cases) {
     std::string text = good;
     text.replace(text.find(from), std::string_view(from).size(), to);
