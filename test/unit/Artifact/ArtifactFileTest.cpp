@@ -222,10 +222,10 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 4;
+  bytes[8] = 5;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 4, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 5, but minic "), std::string::npos);
   EXPECT_NE(artifacts.errors().front().message.find(" reads format 4"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }

@@ -147,6 +147,34 @@ TEST(ScheduleSpace, ExactNumericsKeepTheOrderOfSums) {
             "another order of a reduction, which exact numerics fix");
 }
 
+/// A library's product is a candidate right behind the default, where it is asked for and the region is one call.
+TEST(FusedRegions, LibrarysProductIsACandidate) {
+  auto schedules = [](const std::string &text, const std::string &numerics, size_t limit, bool withLibrary) {
+    Space space(text, {.numerics = numerics});
+    auto found = schedulesOf(space.region, limit, withLibrary);
+    EXPECT_TRUE(found);
+    std::vector<std::string> texts;
+    for (const Schedule &schedule : *found)
+      texts.push_back(Attribute(schedule.toAttr()).str());
+    return texts;
+  };
+  auto product = [](const std::string &last) {
+    return "graph @f(%x: tensor<64x32xf32>, %w: tensor<32x48xf32>) -> (y: tensor<64x48xf32>) {\n"
+           "  %p = matmul %x, %w : tensor<64x48xf32>\n  %y = " +
+           last + " %p : tensor<64x48xf32>\n  return %y\n}\n";
+  };
+  const std::string library = "#library<name = cublaslt>";
+  std::vector<std::string> with = schedules(product("relu"), "", 8, true), without = schedules(product("relu"), "", 8, false);
+  EXPECT_EQ(with[1], library);
+  with.erase(with.begin() + 1);
+  EXPECT_EQ(with, without);
+  EXPECT_EQ(schedules(product("relu"), "", 1, true).back(), library);
+  for (const auto &[text, numerics] : {std::pair(product("exp"), ""), {product("relu"), "exact"}}) {
+    std::vector<std::string> none = schedules(text, numerics, 8, true);
+    EXPECT_EQ(std::ranges::count(none, library), 0) << text;
+  }
+}
+
 TEST(FusedRegions, AreProgramsOfTheirOwn) {
   CpuDevice device;
   auto regions =

@@ -1,9 +1,10 @@
 // A libcublasLt of host memory for tests without a GPU: descriptions are kept as they are given, and cublasLtMatmul multiplies
 // column-major matrices by them, so that a wrong layout, transpose, stride or epilogue is a wrong number. Attributes and their
-// sizes are those of cublasLt.h; anything else is an error.
+// sizes are those of cublasLt.h; anything else is an error. FAKE_CUBLASLT_FAILS=cublasLtMatmul makes that function fail.
 #include "FakeCublasLt.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 using namespace minic::test;
@@ -25,7 +26,12 @@ struct HeuristicResult {
 };
 constexpr uint64_t stamp = 0x6d696e6963; // Of algorithms that come from here.
 
-bool fails(const char *function) { return state.failing == function; }
+bool fails(const char *function) {
+  const char *named = std::getenv("FAKE_CUBLASLT_FAILS");
+  if (named && std::strcmp(named, function) == 0)
+    state.failing = named, state.status = notSupported;
+  return state.failing == function;
+}
 
 template <typename T> int setField(T &field, const void *value, size_t bytes) {
   if (!value || bytes != sizeof(T))
