@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <random>
