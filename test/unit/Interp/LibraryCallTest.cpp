@@ -1,6 +1,8 @@
 // Products of a library on the interpreter: by their meaning, and with its checks of memory.
 #include "InterpTest.h"
 
+#include <cmath>
+
 using namespace minic;
 using namespace minic::test;
 
