@@ -30,6 +30,8 @@ typedef struct MinicCompileOptions {
                           alone, which compiles faster; NULL: "any" for artifacts, "dense" for texts. */
   const char *const *specializations; /* Plans for some sizes in front of the one for all: "N % 8 == 0, M == 1"; may be NULL. */
   size_t num_specializations;
+  const char *matmul; /* Whose matrix products: "generated" kernels, "cublaslt" (a library that is opened when it is first used; no
+                         exact numerics), or "auto": generated ones, unless tuning found others quicker; NULL: "auto". */
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */

@@ -128,7 +128,7 @@ typedef struct MinicArtifactInfo {
   const char *graph;    /* Its name. */
   const char *targets;  /* "sm_90a", or several with ", " between them. */
   const char *numerics; /* "exact", "default" or "fast". */
-  int64_t launches;     /* Kernels that one run launches, for the first target. */
+  int64_t launches;     /* Kernels that one run launches, and calls of libraries, for the first target. */
   const char *warnings; /* What the compiler had to say, or empty. */
 } MinicArtifactInfo;
 MINIC_API MinicError *minic_artifact_info(MinicArtifact *artifact, MinicArtifactInfo *info);

@@ -14,6 +14,8 @@ std::string_view stepName(PlanStep::Kind kind) {
     return "constant";
   case PlanStep::Kind::Launch:
     return "launch";
+  case PlanStep::Kind::LibraryCall:
+    return "library_call";
   }
   return "";
 }

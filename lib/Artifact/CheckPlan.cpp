@@ -63,6 +63,8 @@ private:
       }
       return nullptr;
     }
+    if (step.kind == Kind::LibraryCall)
+      return checkLibraryCall(step);
     if (step.kind == Kind::Constant && (step.constant < 0 || size_t(step.constant) >= artifact.constants.size()))
       return "uses an unknown constant";
     if (step.operands.size() != (step.kind == Kind::View || step.kind == Kind::Copy ? 1 : 0))
@@ -73,6 +75,23 @@ private:
     auto strided = [&](int slot) { return plan.buffers[size_t(slot)].spec.strided; };
     if (std::ranges::any_of(step.operands, strided) || (step.kind != Kind::Alloc && strided(step.result)))
       return "views or copies a buffer with strides, or gives them to a constant";
+    return nullptr;
+  }
+
+  const char *checkLibraryCall(const PlanStep &step) const {
+    if (artifact.numerics == "exact")
+      return "calls a library, whose order of sums is not that of exact numerics";
+    std::vector<MatmulOperand> operands;
+    for (int operand : step.operands) {
+      const TensorSpec &spec = plan.buffers[size_t(operand)].spec;
+      if (spec.strided)
+        return "calls a library with strides";
+      operands.push_back({spec.dtype, spec.shape});
+    }
+    if (matmulCallFault(step.matmul, operands))
+      return "calls a library with operands that do not fit";
+    if (size_t(step.operands.back()) < plan.inputs.size() || std::ranges::count(step.operands, step.operands.back()) > 1)
+      return "calls a library that would overwrite what it reads, or an input";
     return nullptr;
   }
 

@@ -137,11 +137,12 @@ public:
       return done.takeErrors();
     placeRoots();
     for (const PlanStep &step : plan.steps)
-      if (auto done = prepareStep(step); !done)
+      if (auto done = step.kind == Kind::LibraryCall ? prepareLibraryCall(step) : prepareStep(step); !done)
         return done.takeErrors();
     for (size_t i = 0; i < plan.results.size(); ++i)
       if (auto done = finishResult(i); !done)
         return done.takeErrors();
+    placeWorkspace();
     return std::shared_ptr<const PreparedPlan>(std::move(prepared));
   }
 
@@ -168,7 +169,7 @@ private:
     for (size_t slot = 0; slot < plan.inputs.size(); ++slot)
       roots[slot] = slot;
     for (const PlanStep &step : plan.steps) {
-      if (step.kind == Kind::Launch)
+      if (!step.definesBuffer())
         continue;
       size_t slot = size_t(step.result), from = step.operands.empty() ? slot : size_t(step.operands[0]);
       int64_t needed = step.kind == Kind::Constant ? int64_t(artifact.constants[size_t(step.constant)].size()) : bytes[from];
@@ -184,9 +185,8 @@ private:
 
   /// Where the memory of each root is found in a run.
   void placeRoots() {
-    uint32_t next = 0;
     auto take = [&](size_t root) {
-      places[root] = next++;
+      places[root] = nextPlace++;
       prepared->totalBytes += bytes[root];
       placed[root] = true;
     };
@@ -202,13 +202,13 @@ private:
       if (fresh[root] && !placed[root] && bytes[root] == bytes[size_t(buffer)]) {
         take(root);
       } else {
-        ++next;
+        ++nextPlace;
         prepared->totalBytes += bytes[size_t(buffer)];
       }
     }
     std::vector<uint32_t> constants;
     for (const std::vector<std::byte> &constant : artifact.constants) {
-      constants.push_back(next++);
+      constants.push_back(nextPlace++);
       prepared->totalBytes += int64_t(constant.size());
     }
     for (const PlanStep &step : plan.steps)
@@ -218,8 +218,7 @@ private:
       if (!fresh[root] || placed[root])
         continue;
       take(root);
-      prepared->temporaries.push_back({bytes[root], prepared->workspaceBytes, bufferName(plan, root)});
-      prepared->workspaceBytes += (bytes[root] + alignment - 1) / alignment * alignment;
+      addTemporary(bytes[root], bufferName(plan, root));
     }
   }
 
@@ -254,6 +253,48 @@ private:
     return {};
   }
 
+  Expected<void> prepareLibraryCall(const PlanStep &step) {
+    std::vector<std::vector<int64_t>> shapes;
+    PreparedPlan::Step made{.source = &step};
+    for (int operand : step.operands) {
+      auto shape = evaluate(plan.buffers[size_t(operand)].spec.shape, prepared->chosen.dims, bufferName(plan, size_t(operand)));
+      if (!shape)
+        return shape.takeErrors();
+      shapes.push_back(std::move(*shape));
+      made.operands.push_back(placeOf(operand));
+    }
+    size_t lhs = size_t(step.operands[0]), result = size_t(step.operands.back());
+    MatmulProblem problem = matmulProblem(step.matmul, plan.buffers[lhs].spec.dtype, plan.buffers[result].spec.dtype, shapes);
+    if (problem.isEmpty())
+      return {};
+    problem.name = bufferName(plan, result) + " of '" + plan.name + "'";
+    auto launch = device.prepareMatmul(problem);
+    if (!launch)
+      return launch.takeErrors();
+    made.launch = std::move(*launch);
+    prepared->steps.push_back(std::move(made));
+    return {};
+  }
+
+  /// Steps run one after the other, so one memory serves all that need some while they run.
+  void placeWorkspace() {
+    int64_t most = 0;
+    for (PreparedPlan::Step &step : prepared->steps)
+      if (int64_t needed = step.launch ? step.launch->workspaceBytes() : 0) {
+        most = std::max(most, needed);
+        step.operands.push_back(nextPlace);
+      }
+    if (!most)
+      return;
+    prepared->totalBytes += most;
+    addTemporary(most, "the workspace of a library");
+  }
+
+  void addTemporary(int64_t size, std::string name) {
+    prepared->temporaries.push_back({size, prepared->workspaceBytes, std::move(name)});
+    prepared->workspaceBytes += (size + alignment - 1) / alignment * alignment;
+  }
+
   void addCopy(uint32_t from, uint32_t to, int64_t size) {
     PreparedPlan::Step copy;
     copy.operands = {from, to};
@@ -284,6 +325,7 @@ private:
   std::vector<int64_t> bytes;   ///< Of each buffer.
   std::vector<size_t> roots;    ///< Of each buffer, the one that owns its memory.
   std::vector<uint32_t> places; ///< Of each root, its index in the memory of a run.
+  uint32_t nextPlace = 0;       ///< The index that the next one gets; temporaries have the last ones.
   std::vector<int> argumentOf;  ///< Of each buffer that is an input or a result, which one; else -1.
   std::vector<bool> placed = std::vector<bool>(plan.buffers.size(), false);
 };

@@ -181,14 +181,14 @@ private:
     auto index = [](const Place &place) { return int(place.number(0, INT32_MAX)); };
     std::string word = place["kind"].text(), known;
     bool found = false;
-    for (int i = 0; i <= int(Kind::Launch) && !found; ++i) {
+    for (int i = 0; i <= int(Kind::LibraryCall) && !found; ++i) {
       step.kind = Kind(i);
       found = stepName(step.kind) == word;
       known += (known.empty() ? "" : ", ") + std::string(stepName(step.kind));
     }
     if (!found)
       place["kind"].refuse("is " + inQuotes(word) + ", expected one of " + known);
-    if (step.kind != Kind::Launch)
+    if (step.definesBuffer())
       step.result = index(place["result"]);
     if (place.has("operands"))
       step.operands = place["operands"].list(index);
@@ -198,7 +198,27 @@ private:
       step.kernel = index(place["kernel"]);
       step.grid = place["grid"].list(readDim);
     }
+    if (step.kind == Kind::LibraryCall)
+      step.matmul = libraryCall(place);
     return step;
+  }
+
+  static MatmulCall libraryCall(const Place &place) {
+    auto expect = [&](const char *field, std::string_view expected) {
+      if (std::string word = place[field].text(); word != expected)
+        place[field].refuse("is " + inQuotes(word) + ", expected " + std::string(expected));
+    };
+    expect("library", "cublaslt");
+    expect("function", "matmul");
+    std::vector<bool> transposed = place["transposed"].list([](const Place &place) { return place.isTrue(); });
+    if (transposed.size() != 2)
+      place["transposed"].refuse("is not for two operands");
+    transposed.resize(2);
+    std::string word = place["epilogue"].text();
+    auto epilogue = parseEpilogue(word);
+    if (!epilogue)
+      place["epilogue"].refuse("is no epilogue: " + inQuotes(word));
+    return {transposed[0], transposed[1], epilogue.value_or(MatmulEpilogue::None)};
   }
 
   static Plan plan(const Place &place) {

@@ -68,7 +68,7 @@ private:
 
   static Json step(const PlanStep &step) {
     Json json = {{"kind", stepName(step.kind)}};
-    if (step.kind != PlanStep::Kind::Launch)
+    if (step.definesBuffer())
       json["result"] = step.result;
     if (!step.operands.empty())
       json["operands"] = step.operands;
@@ -77,6 +77,12 @@ private:
     if (step.kind == PlanStep::Kind::Launch) {
       json["kernel"] = step.kernel;
       json["grid"] = sizes(step.grid);
+    }
+    if (step.kind == PlanStep::Kind::LibraryCall) {
+      json["library"] = "cublaslt";
+      json["function"] = "matmul";
+      json["transposed"] = {step.matmul.transposedLhs, step.matmul.transposedRhs};
+      json["epilogue"] = epilogueName(step.matmul.epilogue);
     }
     return json;
   }

@@ -44,6 +44,11 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
     return badArgument("options.strides", "is '" + strides + "', expected any or dense");
   if (!strides.empty())
     request.options.anyStrides = strides == "any";
+  std::string matmul = textOr(options.matmul, "auto");
+  auto provider = parseMatmulProvider(matmul);
+  if (!provider)
+    return badArgument("options.matmul", "is '" + matmul + "', expected auto, generated or cublaslt");
+  request.options.matmul = *provider;
   if (options.num_dims && !options.dims)
     return badArgument("options.dims", "is NULL, expected " + std::to_string(options.num_dims) + " values");
   for (size_t i = 0; i < options.num_dims; ++i) {

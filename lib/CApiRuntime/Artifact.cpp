@@ -102,7 +102,7 @@ MinicError *minic_artifact_info(MinicArtifact *artifact, MinicArtifactInfo *info
       return object.takeErrors();
     const ArtifactObject &of = **object;
     const Artifact &first = of.variants->front();
-    auto isLaunch = [](const PlanStep &step) { return step.kind == PlanStep::Kind::Launch; };
+    auto isLaunch = [](const PlanStep &step) { return !step.definesBuffer(); };
     return fillInfo(MinicArtifactInfo{.graph = first.signature().name.c_str(),
                                       .targets = of.targets.c_str(),
                                       .numerics = first.numerics.c_str(),

@@ -3,6 +3,7 @@
 #include "BindDims.h"
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/CodeGen/CodeGen.h"
+#include "minic/IR/LibraryCall.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Printer.h"
 #include "minic/IR/ScalarEval.h"
@@ -109,7 +110,11 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
     if (function->kind == FunctionKind::Graph)
       if (auto done = applyFacts(*function); !done)
         return done.takeErrors();
-  PassContext context{module, **target, options.eager, options.schedules.get()};
+  if (options.matmul == MatmulProvider::CublasLt && module.numerics == "exact")
+    return Diagnostic{.code = ErrorCode::BadFlag,
+                      .message = "cuBLASLt adds in an order of its own, and exact numerics fix the order",
+                      .fix = "drop --matmul=cublaslt, or take default numerics"};
+  PassContext context{module, **target, options.eager, options.schedules.get(), options.matmul};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
   return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);
@@ -204,6 +209,10 @@ private:
       step.kind = PlanStep::Kind::Launch;
       step.kernel = kernels.at(op.attr("kernel")->asSymbol()->name);
       step.grid = op.dimsAttr("grid");
+      break;
+    case OpKind::LibraryCall:
+      step.kind = PlanStep::Kind::LibraryCall;
+      step.matmul = matmulCallOf(op);
       break;
     default: // return
       for (unsigned i = 0; i < op.numOperands(); ++i) {

@@ -141,7 +141,7 @@ Expected<std::vector<FusedRegion>> fusedRegions(const SourceBuffer &source, cons
   return regions;
 }
 
-Expected<std::vector<Schedule>> schedulesOf(const FusedRegion &region, size_t limit) {
+Expected<std::vector<Schedule>> schedulesOf(const FusedRegion &region, size_t limit, bool withLibrary) {
   Context context;
   auto module = loadModule(context, SourceBuffer(region.name, region.fused), {});
   if (!module)
@@ -152,10 +152,14 @@ Expected<std::vector<Schedule>> schedulesOf(const FusedRegion &region, size_t li
   auto loops = RegionLoops::of(onlyFusion(**module));
   if (!loops)
     return loops.takeErrors();
-  std::vector<Schedule> schedules = scheduleSpace(*loops, **target, region.numerics == "exact", limit);
+  bool exact = region.numerics == "exact";
+  std::vector<Schedule> schedules = scheduleSpace(*loops, **target, exact, limit);
   if (schedules.empty())
     return Diagnostic{.code = ErrorCode::NoSchedule,
                       .message = "no schedule of " + region.target + " runs the region '" + region.name + "'"};
+  Schedule library = Schedule::library(loops->space.rank());
+  if (withLibrary && !whyUnfit(library, *loops, **target, exact))
+    schedules.insert(schedules.begin() + 1, std::move(library));
   return schedules;
 }
 

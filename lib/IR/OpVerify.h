@@ -65,6 +65,7 @@ void verifyTensorMap(Operation &op, VerifyReporter &reporter);
 void verifySharedAccess(Operation &op, VerifyReporter &reporter);
 void verifyPlanMemory(Operation &op, VerifyReporter &reporter);
 void verifyLaunch(Operation &op, VerifyReporter &reporter);
+void verifyLibraryCall(Operation &op, VerifyReporter &reporter);
 
 /// What one operation's result types follow from; null where the operation is not well formed. They check all that they rely on,
 /// since builders ask before anything is verified.

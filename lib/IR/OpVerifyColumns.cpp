@@ -27,7 +27,7 @@ std::string attrKindText(const AttrSpec &spec) {
   case AttrKind::Symbol:
     return "`@` and the name of a function";
   case AttrKind::Schedule:
-    return "a schedule, `#rows<...>` or `#matmul<...>`";
+    return "a schedule, `#rows<...>`, `#matmul<...>` or `#library<...>`";
   case AttrKind::Numbers:
     return "a list of numbers";
   }
@@ -35,6 +35,8 @@ std::string attrKindText(const AttrSpec &spec) {
 }
 
 static bool isSize(const std::optional<DimExpr> &size) { return size && size->getCoefficient() >= 0; }
+
+static bool isScheduleName(std::string_view name) { return name == "rows" || name == "matmul" || name == "library"; }
 
 bool attributeFits(const Attribute &value, const AttrSpec &spec) {
   switch (spec.kind) {
@@ -59,7 +61,7 @@ bool attributeFits(const Attribute &value, const AttrSpec &spec) {
   case AttrKind::Symbol:
     return value.asSymbol() != nullptr;
   case AttrKind::Schedule:
-    return value.asRecord() && (value.asRecord()->name == "rows" || value.asRecord()->name == "matmul");
+    return value.asRecord() && isScheduleName(value.asRecord()->name);
   case AttrKind::Numbers:
     return value.asList() && std::all_of(value.asList()->begin(), value.asList()->end(),
                                          [](const Attribute &entry) { return entry.asNumber().has_value(); });

@@ -14,7 +14,17 @@ int64_t Schedule::numWarps() const {
   return n;
 }
 
+Schedule Schedule::library(int rank) {
+  Schedule s;
+  s.family = Family::Library;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(size_t(rank), 1);
+  return s;
+}
+
 RecordAttr Schedule::toAttr() const {
+  if (isLibrary())
+    return {"library", {{"name", Attribute::word("cublaslt")}}};
   if (family == Family::Rows) {
     RecordAttr rows = {"rows",
                        {{"block", Attribute::ints(block)},
@@ -129,6 +139,12 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
   Schedule s;
   FieldReader fields(attr);
   size_t axes = size_t(rank);
+  if (attr.name == "library") {
+    fields.word("name", "cublaslt");
+    if (auto error = fields.finish())
+      return std::move(*error);
+    return library(rank);
+  }
   if (attr.name == "rows") {
     s.block = fields.list("block", axes);
     s.warps = fields.list("warps", axes);
@@ -172,8 +188,9 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
         fields.fail("stages", "more than " + std::to_string(maxStages));
     }
   } else {
-    return Diagnostic{
-        .code = ErrorCode::BadSchedule, .message = "unknown schedule #" + attr.name, .fix = "use #rows<...> or #matmul<...>"};
+    return Diagnostic{.code = ErrorCode::BadSchedule,
+                      .message = "unknown schedule #" + attr.name,
+                      .fix = "use #rows<...>, #matmul<...> or #library<...>"};
   }
   int64_t lanes = 1;
   for (int64_t l : s.lanes)
@@ -202,6 +219,15 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
   if (auto error = fields.finish())
     return std::move(*error);
   return s;
+}
+
+Expected<Schedule> Schedule::parseForKernel(const RecordAttr &attr, int rank) {
+  auto schedule = parse(attr, rank);
+  if (schedule && schedule->isLibrary())
+    return Diagnostic{.code = ErrorCode::BadSchedule,
+                      .message = "schedule #library is for a region, which has no kernel then",
+                      .fix = "use #rows<...> or #matmul<...>"};
+  return schedule;
 }
 
 Layout Schedule::layoutOf(std::span<const int64_t> extents) const {
@@ -262,7 +288,7 @@ bool isWarpSpecialized(const Function &kernel) {
 }
 
 Expected<Schedule> warpSpecializedSchedule(const Function &kernel, int rank) {
-  auto schedule = Schedule::parse(*kernel.attr("schedule")->asRecord(), rank);
+  auto schedule = Schedule::parseForKernel(*kernel.attr("schedule")->asRecord(), rank);
   if (schedule)
     return schedule;
   Diagnostic error = schedule.errors().front();

@@ -49,6 +49,7 @@ struct CpuDevice::Impl {
   Expected<const Function *> findKernel(const Artifact &artifact, const std::string &name, std::shared_ptr<ParsedText> &keeper);
   Expected<void> launch(const interp::PreparedKernel &kernel, const std::vector<int64_t> &grid, uint64_t programs,
                         std::span<const DeviceMemory> buffers);
+  Expected<void> multiply(const MatmulProblem &problem, std::span<const DeviceMemory> buffers);
 
 private:
   Expected<void> bindBuffers(interp::LaunchState &state, std::span<const DeviceMemory> buffers);

@@ -50,7 +50,7 @@ bool Preparer::stepsOf(const Operation &op, ReduceInfo::Axis &axis) {
   }
   const Attribute *schedule = function.attr("schedule");
   if (const RecordAttr *record = schedule ? schedule->asRecord() : nullptr)
-    if (auto parsed = Schedule::parse(*record, type.rank())) {
+    if (auto parsed = Schedule::parseForKernel(*record, type.rank())) {
       Layout layout = parsed->layoutOf(extents);
       if (layoutCovers(layout, extents)) {
         axis.steps = reductionOrder(layout, axis.axis);

@@ -1,6 +1,7 @@
 // What a CudaDevice holds. Private to lib/Runtime.
 #pragma once
 
+#include "CublasLt.h"
 #include "DriverApi.h"
 #include "ModuleCache.h"
 #include "Staging.h"
@@ -53,6 +54,11 @@ struct CudaDevice::Impl {
   std::optional<Diagnostic> lost; ///< Why the context cannot be used any more.
   std::set<std::string> kernels;  ///< What `recent` points to.
 
+  std::mutex libraryMutex;                  ///< Of what follows.
+  std::unique_ptr<cuda::CublasLt> cublasLt; ///< Null until a plan calls it.
+
+  /// The context is current.
+  Expected<cuda::CublasLt *> openCublasLt();
   /// `what: CUDA_ERROR_...`. A sticky error is kept for all later calls.
   Diagnostic fail(cuda::CuResult result, std::string what);
   /// Nothing, or the error.

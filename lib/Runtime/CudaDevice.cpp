@@ -18,12 +18,14 @@ std::string bytesText(int64_t bytes) { return std::to_string(bytes) + " bytes"; 
 CudaDevice::CudaDevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 CudaDevice::~CudaDevice() {
+  CublasLt *library = impl->cublasLt.release(); // Where its context cannot be current, it stays.
   // In a forked child the driver's state belongs to the parent.
   if (!impl->context || !impl->api.isUsable())
     return;
   CuContext popped;
   if (impl->api.cuCtxPushCurrent_v2(impl->context) == success) {
     impl->api.cuCtxSynchronize();
+    delete library;
     impl->modules.unloadAll();
     impl->staging.freeAll();
     if (impl->pool)

@@ -2,10 +2,22 @@
 
 #include "minic/IR/Printer.h"
 
+#include <array>
 #include <chrono>
 #include <unordered_set>
 
 namespace minic {
+
+static constexpr std::array<std::string_view, 3> matmulProviders = {"auto", "generated", "cublaslt"};
+
+std::optional<MatmulProvider> parseMatmulProvider(std::string_view name) {
+  for (size_t i = 0; i < matmulProviders.size(); ++i)
+    if (matmulProviders[i] == name)
+      return MatmulProvider(i);
+  return std::nullopt;
+}
+
+std::string_view matmulProviderName(MatmulProvider provider) { return matmulProviders[size_t(provider)]; }
 
 /// The findings of the verifier after a pass, told as that pass's fault.
 static Diagnostic passFailure(const Pass &pass, const Diagnostics &findings) {

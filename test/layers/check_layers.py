@@ -19,7 +19,7 @@ ROOM = re.compile(r"minic_room\(\s*(\w+)(?:\s+APART)?(?:\s+USES\s+([\w\s]*))?\)"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]minic/(\w+)/', re.M)
 UMBRELLA = re.compile(r'^\s*#\s*include\s*[<"]minic/[^/">]*[">]', re.M)
 LLVM = re.compile(r'^\s*#\s*include\s*[<"]llvm(?:-c)?/', re.M)
-CUDA = re.compile(r"\bdl(?:open|sym)\s*\(|\bcu[A-Z]\w*\s*\(|\bCU(?:result|device|context|stream|event|module|function)\b"
+CUDA = re.compile(r"\bdl(?:open|sym)\s*\(|\bcu(?:[A-Z]|blasLt)\w*\s*\(|\bCU(?:result|device|context|stream|event|module|function)\b"
                   r'|libcuda\b|^\s*#\s*include\s*[<"]cuda', re.M)
 SUFFIXES = {".h", ".cpp", ".def"}
 
@@ -111,6 +111,7 @@ def self_test():
         "LLVM in a public header": {"include/minic/CodeGen/E.h": "#include <llvm/ADT/StringRef.h>\n"},
         "the loader outside Runtime": {"lib/IR/E.cpp": 'void *p = dlopen("x", 1);\n'},
         "the driver outside Runtime": {"tools/minic/E.cpp": "int e() { return cuInit(0); }\n"},
+        "cuBLASLt outside Runtime": {"lib/IR/E.cpp": "int e() { return cublasLtCreate(nullptr); }\n"},
         "a folder that is no room": {"lib/Stray/E.cpp": "\n"},
         "a cycle": {"lib/CMakeLists.txt": "minic_room(Support USES minicIR)\nminic_room(IR USES minicSupport)\n"
                                           "minic_room(CodeGen USES minicIR)\nminic_room(Runtime USES minicSupport)\n"},

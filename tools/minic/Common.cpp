@@ -130,6 +130,9 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
   addListFlag(command, "--dim", flags.dims, "bind a dim name, e.g. --dim M=4096; may stand several times");
   if (set & WithMode)
     command.add_option("--mode", flags.mode, "fused|eager: one kernel per fusion region, or per op");
+  command.add_option("--matmul", flags.matmul,
+                     "auto|generated|cublaslt: whose products are taken (default: auto: generated ones, but where --schedules says "
+                     "that cuBLASLt's are quicker)");
   if (set & WithStrides)
     command.add_option("--strides", flags.strides,
                        "any|dense: whether there is a plan for tensors of any strides and alignment behind the one for row-major "
@@ -173,12 +176,15 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     return *error;
   if (auto error = checkWord("mode", flags.mode, {"fused", "eager"}))
     return *error;
+  if (auto error = checkWord("matmul", flags.matmul, {"auto", "generated", "cublaslt"}))
+    return *error;
   if (auto error = checkWord("strides", flags.strides, {"any", "dense"}))
     return *error;
   CompileOptions options;
   options.target = flags.target;
   options.numerics = flags.numerics;
   options.eager = flags.mode == "eager";
+  options.matmul = parseMatmulProvider(flags.matmul).value_or(MatmulProvider::Auto);
   options.graph = flags.graph;
   options.specializations = flags.specializations;
   if (!flags.schedules.empty()) {

@@ -27,6 +27,7 @@ void addCompare(CLI::App &app, Action &chosen);
 void addCost(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addTune(CLI::App &app, Action &chosen);
+void addExplain(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
@@ -63,7 +64,7 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode, strides, schedules;
+  std::string file, graph, target, numerics, mode, matmul, strides, schedules;
   std::vector<std::string> dims, specializations;
   bool json = false;
 };

@@ -58,7 +58,7 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
     return plan.takeErrors();
   side.peak = (*plan)->peakBytes();
   for (const PlanStep &step : (*artifact)->plans.front().steps)
-    side.launches += step.kind == PlanStep::Kind::Launch;
+    side.launches += !step.definesBuffer();
   if (opened.gpu) {
     auto subject = Subject::create("", *executable, inputs);
     if (!subject)

@@ -88,8 +88,11 @@ Signature signatureOf(const Function &function) {
 
 /// Flags that say how to compile what is compiled already.
 static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, const Plan &plan) {
-  const std::pair<const char *, const std::string *> words[] = {
-      {"--target", &flags.target}, {"--numerics", &flags.numerics}, {"--mode", &flags.mode}, {"--schedules", &flags.schedules}};
+  const std::pair<const char *, const std::string *> words[] = {{"--target", &flags.target},
+                                                                {"--numerics", &flags.numerics},
+                                                                {"--mode", &flags.mode},
+                                                                {"--matmul", &flags.matmul},
+                                                                {"--schedules", &flags.schedules}};
   for (auto [flag, word] : words)
     if (!word->empty())
       return badFlag("an artifact is compiled already, and " + std::string(flag) + "=" + *word + " says how to",

@@ -55,6 +55,12 @@ std::string bufferText(const Plan &plan, int slot) {
   return "%" + std::to_string(slot) + (name.empty() ? "" : ":" + name);
 }
 
+/// ", transposed lhs, epilogue bias".
+std::string matmulText(const MatmulCall &call) {
+  return std::string(call.transposedLhs ? ", transposed lhs" : "") + (call.transposedRhs ? ", transposed rhs" : "") +
+         (call.epilogue == MatmulEpilogue::None ? "" : ", epilogue " + std::string(epilogueName(call.epilogue)));
+}
+
 std::string stepText(const Artifact &artifact, const Plan &plan, const PlanStep &step) {
   std::vector<std::string> operands;
   for (int operand : step.operands)
@@ -63,6 +69,8 @@ std::string stepText(const Artifact &artifact, const Plan &plan, const PlanStep 
   if (step.kind == PlanStep::Kind::Launch)
     return kind + " " + artifact.kernels[size_t(step.kernel)].name + "(" + join(operands) + "), grid = [" + join(texts(step.grid)) +
            "]";
+  if (step.kind == PlanStep::Kind::LibraryCall)
+    return kind + " cublaslt matmul(" + join(operands) + ")" + matmulText(step.matmul);
   std::string data = step.kind == PlanStep::Kind::Constant
                          ? ", " + std::to_string(artifact.constants[size_t(step.constant)].size()) + " bytes"
                          : "";

@@ -64,6 +64,7 @@ static int run(int argc, char **argv) {
   addBench(app, chosen);
   addTune(app, chosen);
   addCost(app, chosen);
+  addExplain(app, chosen);
   addOpt(app, chosen);
   addInspect(app, chosen);
   addDoctor(app, chosen);

@@ -66,7 +66,7 @@ int opt(const Flags &flags) {
   auto target = findTarget(loaded.module->target);
   if (!target)
     return messages.fail(target.errors(), &loaded.source);
-  PassContext context{*loaded.module, **target, options->eager};
+  PassContext context{.module = *loaded.module, .target = **target, .eager = options->eager, .matmul = options->matmul};
   options->passes.hooks = levelHooks();
   auto done = runPasses(*loaded.module, *steps, context, options->passes);
   if (flags.passes.time)

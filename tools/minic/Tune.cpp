@@ -101,8 +101,10 @@ nlohmann::json json(const Tuned &tuned) {
 
 class Tuner {
 public:
-  Tuner(const Flags &flags, const Messages &messages, const OpenedDevice &opened, std::span<const HostTensor> inputs)
-      : flags(flags), messages(messages), opened(opened), inputs(inputs) {}
+  Tuner(const Flags &flags, const Messages &messages, const OpenedDevice &opened, std::span<const HostTensor> inputs,
+        MatmulProvider matmul)
+      : flags(flags), messages(messages), opened(opened), inputs(inputs),
+        withLibrary(opened.gpu && matmul != MatmulProvider::Generated) {} // The interpreter's times say nothing of a library.
 
   /// What was found before goes on in the same file.
   Expected<void> readFound() {
@@ -171,7 +173,7 @@ private:
   }
 
   Expected<void> search(const FusedRegion &region, RegionBench &bench, TuneProgress &progress) {
-    auto schedules = schedulesOf(region, flags.candidates);
+    auto schedules = schedulesOf(region, flags.candidates, withLibrary);
     if (!schedules)
       return schedules.takeErrors();
     all.push_back({&region, std::move(*schedules), {}, bench.checkedAgainst()});
@@ -197,7 +199,8 @@ private:
         int64_t elements = 1;
         for (int64_t block : list[i].block)
           elements *= block;
-        return std::tuple(list[i].numThreads(), elements, texts[i]);
+        return std::tuple(list[i].isLibrary(), list[i].numThreads(), elements,
+                          texts[i]); // What minic makes before what others make.
       };
       return size(a) < size(b);
     };
@@ -232,6 +235,7 @@ private:
   const Messages &messages;
   const OpenedDevice &opened;
   std::span<const HostTensor> inputs;
+  const bool withLibrary; ///< cuBLASLt's products are candidates.
   const Clock::time_point start = Clock::now();
   ScheduleTable table;
   std::vector<Tuned> all;
@@ -313,7 +317,7 @@ int tune(Flags flags) {
   if (!opened)
     return messages.fail(opened.errors());
 
-  Tuner tuner(flags, messages, *opened, *inputs);
+  Tuner tuner(flags, messages, *opened, *inputs, options.matmul);
   if (auto done = tuner.readFound(); !done)
     return messages.fail(done.errors());
   auto regions = fusedRegions(source, options, *opened->device);

@@ -3,6 +3,7 @@
 
 #include "minic/Support/DType.h"
 #include "minic/Support/DimFact.h"
+#include "minic/Support/MatmulCall.h"
 
 #include <optional>
 #include <string>
@@ -69,17 +70,22 @@ struct PlanBuffer {
 
 struct PlanStep {
   enum class Kind {
-    Alloc,    ///< `result` gets fresh memory.
-    View,     ///< `result` is the memory of `operands[0]` under another type.
-    Copy,     ///< `result` gets fresh memory holding a copy of `operands[0]`.
-    Constant, ///< `result` is the artifact's constant `constant`.
-    Launch,   ///< Kernel `kernel` over `grid` programs with `operands`.
+    Alloc,       ///< `result` gets fresh memory.
+    View,        ///< `result` is the memory of `operands[0]` under another type.
+    Copy,        ///< `result` gets fresh memory holding a copy of `operands[0]`.
+    Constant,    ///< `result` is the artifact's constant `constant`.
+    Launch,      ///< Kernel `kernel` over `grid` programs with `operands`.
+    LibraryCall, ///< `matmul` of `operands`, the last of which is written, by cuBLASLt.
   };
   Kind kind;
   int result = -1;
   std::vector<int> operands;
   int kernel = -1, constant = -1;
   std::vector<DimExpr> grid; ///< Axes of the program id; the product is launched, zero is not launched.
+  MatmulCall matmul;
+
+  /// It gives a buffer rather than writing to one.
+  bool definesBuffer() const { return kind != Kind::Launch && kind != Kind::LibraryCall; }
 };
 
 /// "launch".

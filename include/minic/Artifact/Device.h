@@ -27,6 +27,8 @@ public:
   virtual ~PreparedLaunch() = default;
   /// `buffers`: one per parameter of the kernel. Callable from several threads at a time.
   virtual Expected<void> enqueue(StreamHandle stream, std::span<const DeviceMemory> buffers) const = 0;
+  /// Memory that it needs while it runs, given as one more buffer behind the others; 0: none.
+  virtual int64_t workspaceBytes() const { return 0; }
 };
 
 /// Enqueued work that can be enqueued again as a whole.
@@ -67,6 +69,8 @@ public:
   /// kernel's stride arguments. The artifact must outlive the launch.
   virtual Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
                                                             const DimBindings &dims, std::span<const int64_t> strides = {}) = 0;
+  /// A product that cuBLASLt computes, of `problem.call.numOperands()` row-major buffers. It is not empty.
+  virtual Expected<std::unique_ptr<PreparedLaunch>> prepareMatmul(const MatmulProblem &problem) = 0;
   /// Records what `body` enqueues on the stream it is given, without doing it.
   virtual Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) = 0;
 

@@ -26,7 +26,8 @@ struct CompileOptions {
   /// Whether there is a plan for tensors of any strides and alignment as well. Unstated: in artifacts, not in texts.
   std::optional<bool> anyStrides;
   std::shared_ptr<ScheduleTable> schedules; ///< Tuned ones, for regions that they fit; it remembers which were taken. May be null.
-  std::string graph;                        ///< Which graph or plan; empty: the only one (a plan before a graph).
+  MatmulProvider matmul = MatmulProvider::Auto; ///< Auto: kernels, but where `schedules` says that cuBLASLt is quicker.
+  std::string graph;                            ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
 };

@@ -26,7 +26,8 @@ Expected<std::vector<FusedRegion>> fusedRegions(const SourceBuffer &source, cons
 
 /// The fusion of a region's module.
 Operation &onlyFusion(Module &module);
-/// `scheduleSpace` of a region; NoSchedule if it is empty.
-Expected<std::vector<Schedule>> schedulesOf(const FusedRegion &region, size_t limit);
+/// `scheduleSpace` of a region, and behind its first one, the default, the library's, if that is asked for and fits; NoSchedule if
+/// it is empty.
+Expected<std::vector<Schedule>> schedulesOf(const FusedRegion &region, size_t limit, bool withLibrary = false);
 
 } // namespace minic

@@ -13,11 +13,12 @@ namespace minic {
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 ///   #matmul<bm = 128, bn = 256, bk = 64, unit = wgmma, stages = 4, raster = 8>    (a warpgroup for each 64 rows)
 ///   #matmul<bm = 128, bn = 256, bk = 16, warps = [4, 2], lanes = [4, 8], vec = 4, stages = 4, raster = 8>
+///   #library<name = cublaslt>          (of a region, not of a kernel: no kernel is made, and everything else stays at its default)
 /// With `stages` warps are divided: one loads blocks through TMA, others multiply them.
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
-  enum class Family { Rows, Matmul } family = Family::Rows;
+  enum class Family { Rows, Matmul, Library } family = Family::Rows;
   std::vector<int64_t> block, warps, lanes, vec;
   int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
   int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
@@ -30,8 +31,13 @@ struct Schedule {
   int64_t numWarps() const;
   int64_t numThreads() const { return numWarps() * 32; }
   RecordAttr toAttr() const;
-  /// For a region or kernel with `rank` loop axes. Errors name the field.
+  /// A library computes the region.
+  bool isLibrary() const { return family == Family::Library; }
+  static Schedule library(int rank);
+  /// For a region with `rank` loop axes. Errors name the field.
   static Expected<Schedule> parse(const RecordAttr &attr, int rank);
+  /// The same for a kernel, which no library computes.
+  static Expected<Schedule> parseForKernel(const RecordAttr &attr, int rank);
 
   /// The layout of a tile of these extents (one axis per loop axis; extents are 1 or the block): modes cut to the extent, the rest
   /// replicated.

@@ -58,6 +58,8 @@ public:
 
   Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
                                                     const DimBindings &dims, std::span<const int64_t> strides = {}) override;
+  /// By its meaning, in an order of sums that is not the library's.
+  Expected<std::unique_ptr<PreparedLaunch>> prepareMatmul(const MatmulProblem &problem) override;
   std::optional<MemoryExtent> extentOf(DeviceMemory memory) override;
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override;
 

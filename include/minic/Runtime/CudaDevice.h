@@ -39,6 +39,8 @@ public:
   /// Loads the kernel's code if it is not loaded yet; it stays loaded as long as the device.
   Expected<std::unique_ptr<PreparedLaunch>> prepare(const Artifact &artifact, int kernel, std::span<const int64_t> grid,
                                                     const DimBindings &dims, std::span<const int64_t> strides = {}) override;
+  /// Opens cuBLASLt if it is not open yet.
+  Expected<std::unique_ptr<PreparedLaunch>> prepareMatmul(const MatmulProblem &problem) override;
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override;
 
   Expected<StreamHandle> createStream() override;

@@ -14,11 +14,18 @@ namespace minic {
 
 class ScheduleTable;
 
+/// What computes matrix products: kernels that minic generates, cuBLASLt, or whichever tuning found to be quicker.
+enum class MatmulProvider : uint8_t { Auto, Generated, CublasLt };
+std::optional<MatmulProvider> parseMatmulProvider(std::string_view name);
+/// "auto", "generated" or "cublaslt".
+std::string_view matmulProviderName(MatmulProvider provider);
+
 struct PassContext {
   Module &module;
   const TargetInfo &target;
   bool eager = false;                 ///< One region per op.
   ScheduleTable *schedules = nullptr; ///< Tuned ones, which choose-schedule prefers to the cost model's.
+  MatmulProvider matmul = MatmulProvider::Auto;
   bool exact() const { return module.numerics == "exact"; }
   bool fast() const { return module.numerics == "fast"; }
 };

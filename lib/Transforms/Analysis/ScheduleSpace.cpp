@@ -2,6 +2,7 @@
 
 #include "MatmulChoice.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
+#include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
@@ -108,7 +109,16 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   return std::nullopt;
 }
 
+static std::optional<std::string> whyNoLibrary(const RegionLoops &region, bool exact) {
+  if (exact)
+    return "a library adds in an order of its own, and exact numerics fix the order";
+  std::string why;
+  return libraryMatmul(region.ops, region.outputs, &why) ? std::nullopt : std::optional("cuBLASLt does not compute this: " + why);
+}
+
 std::optional<std::string> whyUnfit(const Schedule &schedule, const RegionLoops &region, const TargetInfo &target, bool exact) {
+  if (schedule.isLibrary())
+    return whyNoLibrary(region, exact);
   auto own = chooseSchedule(region.space, region.ops, target, exact);
   if (!own)
     return "no schedule of " + std::string(target.name) + " runs this region";

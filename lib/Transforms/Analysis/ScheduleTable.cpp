@@ -180,7 +180,7 @@ private:
     auto attribute = parseAttribute(rest->substr(0, comma));
     const RecordAttr *record = attribute ? attribute->asRecord() : nullptr;
     if (!record)
-      return report("expected a schedule, #rows<...> or #matmul<...>" +
+      return report("expected a schedule, #rows<...>, #matmul<...> or #library<...>" +
                     (attribute ? std::string() : ": " + attribute.errors().front().message)),
              false;
     // How many axes the region has is seen when it is compiled.

@@ -115,6 +115,10 @@ private:
       std::vector<Value *> operands;
       for (Value *operand : op.operands())
         operands.push_back(dense(operand));
+      if (!op.numResults()) { // A library's call: what it reads was copied, what it writes is copied behind it.
+        builder->create(op.kind(), operands, {}, {op.attrs().begin(), op.attrs().end()});
+        return;
+      }
       Type type = op.result()->type();
       if (op.is(OpKind::Alloc) && isReturned(*op.result()) && isOnlyWritten(*op.result()))
         type = context.withStrided(type, true);

@@ -452,7 +452,7 @@ Expected<void> passes::layout(Function &function, PassContext &) {
     const Attribute *block = attribute->asRecord()->find("block");
     rank = block && block->asInts() ? int(block->asInts()->size()) : 3;
   }
-  auto schedule = Schedule::parse(*attribute->asRecord(), rank);
+  auto schedule = Schedule::parseForKernel(*attribute->asRecord(), rank);
   if (!schedule) {
     Diagnostic error = schedule.errors().front();
     error.loc = function.loc;

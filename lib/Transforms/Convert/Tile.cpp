@@ -15,6 +15,8 @@
 // its loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
 #include "KernelEmitter.h"
 #include "minic/IR/Builder.h"
+#include "minic/IR/LibraryCall.h"
+#include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
 #include "minic/Transforms/Analysis/StructuralKey.h"
 #include "minic/Transforms/Passes.h"
@@ -57,7 +59,7 @@ std::vector<std::string> namesOf(const DimFact &fact) {
 
 class PlanBuilder {
 public:
-  explicit PlanBuilder(Function &graph) : graph(graph), module(graph.module()), context(module.context()) {}
+  PlanBuilder(Function &graph, PassContext &pass) : graph(graph), pass(pass), module(graph.module()), context(module.context()) {}
 
   Expected<void> run() {
     Function *plan = module.addFunction(FunctionKind::Plan, Level::Plan, graph.name, &graph);
@@ -116,6 +118,8 @@ private:
       return error;
     }
 
+    if (schedule->isLibrary())
+      return emitLibraryCall(fusion, *region, *schedule, builder);
     for (const LoopAxis &loop : space.axes())
       if (int64_t block = schedule->block[size_t(&loop - space.axes().data())];
           loop.chunk && (block > loop.chunk || schedule->block[size_t(loop.pieces)] != 1))
@@ -145,18 +149,34 @@ private:
     std::vector<Value *> arguments;
     for (Value *operand : fusion.operands())
       arguments.push_back(buffers(operand));
-    for (Value *result : fusion.results()) {
-      Operation *alloc = builder.create(OpKind::Alloc, {}, {context.withKind(result->type(), TypeKind::Buffer)});
-      alloc->result()->setName(result->name());
-      buffers.map(result, alloc->result());
-      arguments.push_back(alloc->result());
-    }
+    for (Value *result : fusion.results())
+      arguments.push_back(allocate(result, builder));
 
     std::vector<DimExpr> grid;
     for (int axis = 0; axis < space.rank(); ++axis)
       if (!space.axes()[size_t(axis)].reduced)
         grid.push_back(DimExpr::ceilDiv(space.axes()[size_t(axis)].extent, schedule->block[size_t(axis)]));
     builder.create(OpKind::Launch, arguments, {}, {{"kernel", Attribute::symbol(kernel->name)}, {"grid", Attribute::dims(grid)}});
+    return {};
+  }
+
+  Value *allocate(Value *result, Builder &builder) {
+    Value *memory = builder.create(OpKind::Alloc, {}, {context.withKind(result->type(), TypeKind::Buffer)})->result();
+    memory->setName(result->name());
+    buffers.map(result, memory);
+    return memory;
+  }
+
+  /// The region is one call: %y = fusion %x, %w, schedule = #library<...> { matmul }  ->  alloc; library_call cublaslt %x, %w, %y
+  Expected<void> emitLibraryCall(Operation &fusion, const RegionLoops &region, const Schedule &schedule, Builder &builder) {
+    if (auto why = whyUnfit(schedule, region, pass.target, pass.exact()))
+      return Diagnostic{.code = ErrorCode::NoSchedule, .message = *why, .loc = fusion.loc(), .fix = "leave the schedule out"};
+    auto match = libraryMatmul(region.ops, region.outputs);
+    std::vector<Value *> arguments;
+    for (const Value *operand : match->operands) // Arguments of the region: all of its ops are part of the call.
+      arguments.push_back(buffers(fusion.operand(operand->index())));
+    arguments.push_back(allocate(fusion.result(), builder));
+    builder.create(OpKind::LibraryCall, arguments, {}, libraryCallAttrs(match->call));
     return {};
   }
 
@@ -194,6 +214,7 @@ private:
   }
 
   Function &graph;
+  PassContext &pass;
   Module &module;
   Context &context;
   ValueMap buffers;
@@ -202,6 +223,6 @@ private:
 
 } // namespace
 
-Expected<void> passes::tile(Function &function, PassContext &) { return PlanBuilder(function).run(); }
+Expected<void> passes::tile(Function &function, PassContext &context) { return PlanBuilder(function, context).run(); }
 
 } // namespace minic

@@ -1,14 +1,20 @@
 // choose-schedule: gives every fusion region without a schedule the one that was found by tuning, else the cost model's choice. A
-// schedule written by hand stays.
+// schedule written by hand stays. With `--matmul=cublaslt` every product is the library's; with `auto`, where tuning found that.
 //
 //   %y = fusion %x { ... }  ->  %y = fusion %x, schedule = #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4> { ...
 //   }
+#include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
 #include "minic/Transforms/Analysis/ScheduleTable.h"
 #include "minic/Transforms/Passes.h"
 
 namespace minic {
+
+/// The user asks for a library's product.
+static bool isLibrarys(const RegionLoops &region, const PassContext &context) {
+  return context.matmul == MatmulProvider::CublasLt && hasMatmul(region.ops);
+}
 
 /// The schedule that the table has for a region, if it fits.
 static const RecordAttr *tunedSchedule(const Operation &fusion, const RegionLoops &region, const PassContext &context) {
@@ -20,6 +26,10 @@ static const RecordAttr *tunedSchedule(const Operation &fusion, const RegionLoop
     auto schedule = Schedule::parse(record, region.space.rank());
     if (!schedule)
       return schedule.errors().front().message;
+    if (context.matmul == MatmulProvider::Generated && schedule->isLibrary())
+      return "products are generated, by --matmul=generated";
+    if (isLibrarys(region, context) && !schedule->isLibrary())
+      return "products are cuBLASLt's, by --matmul=cublaslt";
     return minic::whyUnfit(*schedule, region, context.target, context.exact()).value_or("");
   };
   return context.schedules->take(regionKey(fusion), context.module.target, context.module.numerics, whyUnfit);
@@ -42,6 +52,16 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
         errors.push_back(schedule.errors().front());
         errors.back().loc = op.loc();
       }
+      continue;
+    }
+    if (isLibrarys(*region, context)) {
+      Schedule library = Schedule::library(region->space.rank());
+      if (auto why = whyUnfit(library, *region, context.target, context.exact()))
+        errors.push_back({.code = ErrorCode::NoSchedule,
+                          .message = *why,
+                          .loc = op.loc(),
+                          .fix = "compile with --matmul=generated, or with auto, which is cuBLASLt's where tuning found that"});
+      op.setAttr("schedule", library.toAttr());
       continue;
     }
     if (tuned) {

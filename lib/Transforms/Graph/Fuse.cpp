@@ -12,6 +12,7 @@
 // that regions read. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
+#include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Passes.h"
 
@@ -262,6 +263,8 @@ private:
         return false;
     }
     std::vector<Value *> results = outputs(merged, a, b);
+    if (context.matmul == MatmulProvider::CublasLt && matmul && !libraryMatmul(region, results))
+      return false; // What the library does not do stays in kernels of its own.
     auto missesAxis = [&](const Value *value) { return missesParallelAxis(value) || missesReducedAxis(value); };
     return std::none_of(results.begin(), results.end(), missesAxis) &&
            estimateResources(*space, *schedule, region, results).fit(context.target);

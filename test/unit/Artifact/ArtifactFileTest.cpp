@@ -49,7 +49,8 @@ Artifact sample(std::string target) {
                   {{"t", DType::F32, {n, m * 4}}},
                   {{"", DType::F32, {n * m * 4}}},
                   {{"kept", DType::F32, {n, m * 4}}},
-                  {{"out", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}}};
+                  {{"out", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}},
+                  {{"squares", DType::F32, {n, n}}}};
   artifact.constants = {std::vector<std::byte>(8)};
   for (size_t i = 0; i < 8; ++i)
     artifact.constants[0][i] = std::byte(i * 33);
@@ -59,7 +60,9 @@ Artifact sample(std::string target) {
                 {.kind = Kind::Copy, .result = 4, .operands = {0}},
                 {.kind = Kind::Launch, .operands = {0, 1, 2}, .kernel = 0, .grid = {DimExpr::ceilDiv(n, 128), m}},
                 {.kind = Kind::Alloc, .result = 5},
-                {.kind = Kind::Launch, .operands = {3, 5}, .kernel = 1, .grid = {DimExpr(7)}}};
+                {.kind = Kind::Launch, .operands = {3, 5}, .kernel = 1, .grid = {DimExpr(7)}},
+                {.kind = Kind::Alloc, .result = 6},
+                {.kind = Kind::LibraryCall, .operands = {2, 4, 6}, .matmul = {false, true, MatmulEpilogue::Relu}}};
   plan.resultBuffers = {5};
 
   // Behind it one for tensors of any strides.
@@ -128,6 +131,7 @@ void expectSame(const Plan &a, const Plan &b) {
     EXPECT_EQ(a.steps[i].kernel, b.steps[i].kernel);
     EXPECT_EQ(a.steps[i].constant, b.steps[i].constant);
     EXPECT_EQ(a.steps[i].grid, b.steps[i].grid);
+    EXPECT_EQ(a.steps[i].matmul, b.steps[i].matmul);
   }
 }
 
@@ -200,7 +204,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
 TEST(ArtifactFile, HasTheDocumentedLayout) {
   std::string bytes = serializeArtifacts(samples());
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
-  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 3u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 4u);
   EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
   EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
   // The first blob is the first variant's text.
@@ -220,11 +224,11 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 4;
+  bytes[8] = 5;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 4, but minic "), std::string::npos);
-  EXPECT_NE(artifacts.errors().front().message.find(" reads format 3"), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 5, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 4"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }
 
@@ -293,13 +297,13 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(messageFor("\"4*M\"", "\"4*\""), is + "variants[0].plans[0].buffers[0].shape[1] is no size: '4*'");
   EXPECT_EQ(messageFor("\"i32\"", "\"i31\""), is + "variants[0].plans[0].buffers[1].dtype is no element type: 'i31'");
   EXPECT_EQ(messageFor("\"alloc\"", "\"take\""),
-            is + "variants[0].plans[0].steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch");
+            is + "variants[0].plans[0].steps[1].kind is 'take', expected one of alloc, view, copy, constant, launch, library_call");
   EXPECT_EQ(messageFor("\"swizzle\":128", "\"swizzle\":96"), // Rows of 64 bf16 are 128 bytes.
             is + "variants[0].kernels[1].params[0].map has a box with rows of 128 bytes, which is no multiple of 96");
   EXPECT_EQ(messageFor("\"swizzle\":128}", "\"swizzle\":128,\"tf32\":true}"), // The first map is one of bf16.
             is + "variants[0].kernels[1].params[0].map rounds to tf32, which only f32 is rounded to");
   EXPECT_EQ(messageFor("\"tf32\":true", "\"tf32\":1"), is + "variants[0].kernels[1].params[1].map.tf32 is neither true nor false");
-  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":6"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 5");
+  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":7"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 6");
   EXPECT_EQ(
       messageFor("\"buffer\":5", "\"buffer\":0"),
       is + "variants[0] does not hold together: the plan of 'g' is damaged: it returns a buffer that is undefined, an input or "
@@ -310,6 +314,25 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(messageFor("\"text\":{\"offset\":0,\"size\":17}", "\"text\":{\"offset\":0,\"size\":9999}"),
             is + "variants[0].text.size is no number from 0 to 120");
   EXPECT_EQ(messageFor("\"variants\":[", "\"variants\":[],\"x\":["), is + "variants is empty");
+}
+
+TEST(ArtifactFile, CallsOfLibraries) {
+  const std::string is = "the data is no valid artifact: ", step = is + "variants[0].plans[0].steps[8]";
+  EXPECT_EQ(messageFor("\"cublaslt\"", "\"libc\""), step + ".library is 'libc', expected cublaslt");
+  EXPECT_EQ(messageFor("\"function\":\"matmul\"", "\"function\":\"system\""), step + ".function is 'system', expected matmul");
+  EXPECT_EQ(messageFor("\"epilogue\":\"relu\"", "\"epilogue\":\"gelu\""), step + ".epilogue is no epilogue: 'gelu'");
+  EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[true]"), step + ".transposed is not for two operands");
+  EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[0,1]"), step + ".transposed[0] is neither true nor false");
+  const std::string damaged = is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 8 calls a library ";
+  EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[false,false]"), damaged + "with operands that do not fit");
+  EXPECT_EQ(messageFor("\"epilogue\":\"relu\"", "\"epilogue\":\"bias\""), damaged + "with operands that do not fit");
+  EXPECT_EQ(messageFor("\"operands\":[2,4,6]", "\"operands\":[]"), damaged + "with operands that do not fit");
+  EXPECT_EQ(messageFor("\"operands\":[2,4,6]", "\"operands\":[2,4,9]"),
+            is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 8 uses an undefined buffer");
+  // Numbers of `exact` are those of one order of sums.
+  std::vector<Artifact> exact = {sample("sm_80")};
+  exact[0].numerics = "exact";
+  EXPECT_NE(messageOf(serializeArtifacts(exact)).find("is not that of exact numerics"), std::string::npos);
 }
 
 TEST(ArtifactFile, RefusesBytesThatBelongToNothing) {

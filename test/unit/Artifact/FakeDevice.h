@@ -30,6 +30,8 @@ public:
   int failAfter = -1; ///< The call of this number (from 0) fails, releases not counted.
   std::atomic<int> calls = 0, allocations = 0, releases = 0, uploads = 0, downloads = 0, copies = 0, prepared = 0, finished = 0;
   std::vector<Launch> launches;
+  std::vector<MatmulProblem> problems; ///< Of products of a library; their launches have kernel -1.
+  int64_t matmulWorkspace = 0;         ///< What each of them asks for.
   /// What a launch does with its buffers.
   std::function<void(FakeDevice &, const Launch &)> kernel = [](FakeDevice &, const Launch &) {};
   std::map<DeviceMemory, int64_t> live; ///< Bytes.
@@ -93,6 +95,15 @@ public:
     return std::unique_ptr<PreparedLaunch>(std::make_unique<FakeLaunch>(
         *this, Launch{index, {grid.begin(), grid.end()}, {}, dims, nullptr, {strides.begin(), strides.end()}}));
   }
+  Expected<std::unique_ptr<PreparedLaunch>> prepareMatmul(const MatmulProblem &problem) override {
+    ++prepared;
+    if (fails())
+      return error();
+    problems.push_back(problem);
+    auto launch = std::make_unique<FakeLaunch>(*this, Launch{.kernel = -1});
+    launch->workspace = matmulWorkspace;
+    return std::unique_ptr<PreparedLaunch>(std::move(launch));
+  }
   Expected<std::unique_ptr<ReplayableGraph>> capture(const std::function<Expected<void>(StreamHandle)> &body) override {
     if (fails())
       return error();
@@ -129,6 +140,8 @@ private:
       device.recording ? device.recording->push_back(std::move(now)) : device.work(std::move(now));
       return {};
     }
+    int64_t workspaceBytes() const override { return workspace; }
+    int64_t workspace = 0;
 
   private:
     FakeDevice &device;

@@ -65,6 +65,13 @@ TEST(CApiCompiler, OptionsThatDoNotFit) {
   options.mode = "lazy";
   EXPECT_ERROR(compile(scaleText, &options), "E1102", "argument 'options.mode' is 'lazy', expected fused or eager");
   options = defaults();
+  options.matmul = "cublas";
+  EXPECT_ERROR(compile(scaleText, &options), "E1102",
+               "argument 'options.matmul' is 'cublas', expected auto, generated or cublaslt");
+  options.matmul = "cublaslt";
+  options.numerics = "exact";
+  EXPECT_ERROR(compile(scaleText, &options), "E1001", "exact numerics fix the order");
+  options = defaults();
   options.target = "sm_1";
   EXPECT_ERROR(compile(scaleText, &options), "E0801", "sm_1");
   options = defaults();

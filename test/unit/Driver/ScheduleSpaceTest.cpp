@@ -147,6 +147,34 @@ TEST(ScheduleSpace, ExactNumericsKeepTheOrderOfSums) {
             "another order of a reduction, which exact numerics fix");
 }
 
+/// A library's product is a candidate right behind the default, where it is asked for and the region is one call.
+TEST(FusedRegions, LibrarysProductIsACandidate) {
+  auto schedules = [](const std::string &text, const std::string &numerics, size_t limit, bool withLibrary) {
+    Space space(text, {.numerics = numerics});
+    auto found = schedulesOf(space.region, limit, withLibrary);
+    EXPECT_TRUE(found);
+    std::vector<std::string> texts;
+    for (const Schedule &schedule : *found)
+      texts.push_back(Attribute(schedule.toAttr()).str());
+    return texts;
+  };
+  auto product = [](const std::string &last) {
+    return "graph @f(%x: tensor<64x32xf32>, %w: tensor<32x48xf32>) -> (y: tensor<64x48xf32>) {\n"
+           "  %p = matmul %x, %w : tensor<64x48xf32>\n  %y = " +
+           last + " %p : tensor<64x48xf32>\n  return %y\n}\n";
+  };
+  const std::string library = "#library<name = cublaslt>";
+  std::vector<std::string> with = schedules(product("relu"), "", 8, true), without = schedules(product("relu"), "", 8, false);
+  EXPECT_EQ(with[1], library);
+  with.erase(with.begin() + 1);
+  EXPECT_EQ(with, without);
+  EXPECT_EQ(schedules(product("relu"), "", 1, true).back(), library);
+  for (const auto &[text, numerics] : {std::pair(product("exp"), ""), {product("relu"), "exact"}}) {
+    std::vector<std::string> none = schedules(text, numerics, 8, true);
+    EXPECT_EQ(std::ranges::count(none, library), 0) << text;
+  }
+}
+
 TEST(FusedRegions, AreProgramsOfTheirOwn) {
   CpuDevice device;
   auto regions =
@@ -218,7 +246,7 @@ TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
       {"1.0 us", "fast", 4, "expected a schedule and its time, as in `default #rows<...>, 12.500 us`"},
       {"default #rows<block = [4]", "default #rows<block = [3]", 4,
        "schedule #rows, field 'block': 3 is not a power of two between 1 and 1048576"},
-      {"best #rows", "best [", 5, "expected a schedule, #rows<...> or #matmul<...>: "}};
+      {"best #rows", "best [", 5, "expected a schedule, #rows<...>, #matmul<...> or #library<...>: "}};
   for (const auto &[from, to, line, message] : cases) {
     std::string text = good;
     text.replace(text.find(from), std::string_view(from).size(), to);

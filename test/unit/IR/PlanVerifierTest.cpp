@@ -30,6 +30,38 @@ TEST(PlanVerifier, StridedBuffers) {
          ErrorCode::BadLayout, {"vec = 2, but elements of buffer<32xf32, strided> need not be neighbours"}, "`vec = 1`");
 }
 
+TEST(PlanVerifier, CallsOfLibraries) {
+  auto plan = [](const std::string &call, const std::string &head = "", const std::string &x = "buffer<MxKxf32>") {
+    return head + "plan @p(%x: " + x + ", %w: buffer<NxKxf32>, %b: buffer<Nxf32>) -> (y: buffer<MxNxf32>) {\n" +
+           "  %y = alloc : buffer<MxNxf32>\n  " + call + "\n  return %y\n}\n";
+  };
+  const std::string good = "library_call cublaslt %x, %w, %b, %y, function = matmul, transposed = rhs, epilogue = bias";
+  accept(plan(good));
+  accept(plan("library_call cublaslt %x, %w, %y, function = matmul, transposed = rhs"));
+  refuse(plan(good, "minic 1\nmodule numerics = exact\n"), ErrorCode::BadStructure,
+         {"`library_call` adds in an order of its own, and exact numerics fix it"}, "launch a kernel");
+  refuse(plan("library_call cublaslt %x, %w, %y, function = matmul"), ErrorCode::LaunchMismatch,
+         {"`library_call` has different sizes of the contracted axis: K and N"});
+  refuse(plan("library_call cublaslt %x, %w, %y, function = matmul, transposed = rhs, epilogue = bias"), ErrorCode::LaunchMismatch,
+         {"takes 4 operands (lhs, rhs, bias, result), not 3"});
+  refuse(plan("library_call cublaslt %y, %y, %y, function = matmul, transposed = rhs"), ErrorCode::LaunchMismatch,
+         {"has different sizes of columns: M and N"});
+  refuse(plan(good, "", "buffer<MxKxf32, strided>"), ErrorCode::TypeMismatch, {"takes row-major memory: %x"}, "launch a kernel");
+  // Words that there are not are no text of the IR.
+  for (auto [call, says] : {std::pair("library_call blas %x, %w, %y, function = matmul", "one of `cublaslt`, not `blas`"),
+                            {"library_call cublaslt %x, %w, %y, function = exec", "one of `matmul`, not `exec`"},
+                            {"library_call cublaslt %x, %w, %y, function = matmul, transposed = all", "not `all`"},
+                            {"library_call cublaslt %x, %w, %y, function = matmul, epilogue = gelu", "not `gelu`"}}) {
+    Context context;
+    auto module = parseModule(context, SourceBuffer("test.ir", plan(call)));
+    ASSERT_FALSE(module) << call;
+    EXPECT_NE(module.errors().front().message.find(says), std::string::npos) << module.errors().front().message;
+  }
+  refuse("plan @p(%x: buffer<MxMxf32>) -> (y: buffer<MxMxf32>) {\n  %y = alloc : buffer<MxMxf32>\n"
+         "  library_call cublaslt %x, %y, %y, function = matmul\n  return %y\n}\n",
+         ErrorCode::LaunchMismatch, {"reads what it writes: %y"});
+}
+
 TEST(PlanVerifier, WhatStandsBehind) {
   auto chain = [](const std::string &first, const std::string &second) {
     return "graph @f(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>)" + first + " {\n  return %x\n}\n" +

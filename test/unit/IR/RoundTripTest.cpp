@@ -163,6 +163,11 @@ std::multimap<std::string, Sample> samples() {
       {"copy", {planHead, {"%r = copy %b : buffer<Nx8xf32>"}, "return %b"}},
       {"launch", {planHead, {"launch @k(%b, %b), grid = [ceildiv(M, 128), N]"}, "return %b"}},
       {"launch", {planHead, {"launch @k(), grid = [1]"}, "return %b"}},
+      {"library_call", {planHead, {"library_call cublaslt %b, %b, %b, function = matmul, transposed = rhs"}, "return %b"}},
+      {"library_call",
+       {planHead,
+        {"library_call cublaslt %b, %b, %b, %b, function = matmul, transposed = both, epilogue = bias_relu"},
+        "return %b"}},
   };
   for (const OpInfo &info : allOps()) { // The element-wise rows without a word differ in nothing but name and operands.
     if (!info.elementwise || info.word || all.count(std::string(info.name)))

@@ -39,6 +39,20 @@ TEST(Schedule, OfTensorCoresWithOneWarpgroup) {
   EXPECT_EQ(schedule->numWarps(), 4);
 }
 
+TEST(Schedule, OfLibraries) {
+  RecordAttr cublaslt{"library", {{"name", Attribute::word("cublaslt")}}};
+  auto schedule = Schedule::parse(cublaslt, 3);
+  ASSERT_TRUE(schedule);
+  EXPECT_TRUE(schedule->isLibrary());
+  EXPECT_EQ(schedule->toAttr(), cublaslt);
+  auto other = Schedule::parse({"library", {{"name", Attribute::word("mkl")}}}, 3);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.errors().front().message, "schedule #library, field 'name': expected `cublaslt`");
+  auto kernel = Schedule::parseForKernel(cublaslt, 3);
+  ASSERT_FALSE(kernel);
+  EXPECT_EQ(kernel.errors().front().message, "schedule #library is for a region, which has no kernel then");
+}
+
 TEST(Schedule, RefusesOtherUnits) {
   refuse("bm = 64, bn = 64, bk = 64, unit = tcgen05, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma`");
   refuse("bm = 64, bn = 64, bk = 64, unit = 4, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma`");

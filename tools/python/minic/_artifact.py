@@ -67,15 +67,17 @@ def compile(
     graph: Optional[str] = None,
     strides: Optional[str] = None,
     specialize: Sequence[str] = (),
+    matmul: Optional[str] = None,
 ) -> Artifact:
     """Compiles a graph: IR text, or the path of a file.
 
     `target`: "sm_90a"; None: the text's own, else that of `device`, else "sm_90a". Without `device` no driver is opened.
     `numerics`: "exact", "default" or "fast". `mode`: "fused", or "eager" (one kernel for each op). `dims`: sizes that are
     fixed now. `graph`: which one, where the text has several. `strides`: "any" (the default), or "dense": tensors are row-major and
-    aligned to 16 bytes, which compiles faster. `specialize`: plans for some sizes in front of the one for all, as in ["N % 8 == 0, M == 1"]. A MinicError
-    shows the place in the text."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize)
+    aligned to 16 bytes, which compiles faster. `specialize`: plans for some sizes in front of the one for all, as in ["N % 8 == 0, M == 1"]. `matmul`: whose
+    matrix products: "generated" kernels, "cublaslt" (not in exact numerics), or "auto" (the default): generated ones, unless tuning found others
+    quicker. A MinicError shows the place in the text."""
+    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul)
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     return Artifact(handle)
@@ -93,10 +95,11 @@ def emit(
     graph: Optional[str] = None,
     strides: Optional[str] = None,
     specialize: Sequence[str] = (),
+    matmul: Optional[str] = None,
 ) -> str:
     """The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". `strides`: "dense" (the default), or
     "any", to see the plan for tensors of any strides as well."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize)
+    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul)
     handle, size = c_void_p(), c_size_t()
     check(lib.minic_emit_text(text, len(text), encode(stage), byref(options), byref(handle)))
     with Handle(handle, lib.minic_text_destroy) as emitted:
@@ -114,6 +117,7 @@ def _request(
     graph: Optional[str],
     strides: Optional[str],
     specialize: Sequence[str],
+    matmul: Optional[str],
 ) -> Tuple[bytes, _library.CompileOptions]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
         name, text = "<text>", source.encode()
@@ -135,5 +139,6 @@ def _request(
         strides=encode(strides),
         specializations=special,
         num_specializations=len(special),
+        matmul=encode(matmul),
     )
     return text, options

@@ -116,6 +116,7 @@ class CompileOptions(_Sized):
         ("strides", c_char_p),
         ("specializations", POINTER(c_char_p)),
         ("num_specializations", c_size_t),
+        ("matmul", c_char_p),
     ]
 
 

@@ -4,9 +4,12 @@
 //   FAKE_CUDA_VERSION=11040   the driver's CUDA version (12080)
 //   FAKE_CUDA_DEVICES=2       how many devices it has (1), all called "Fake GPU", with 80 GiB
 //   FAKE_CUDA_CAPABILITY=75   their compute capability (90)
+// Their memory is the host's, and a launch does nothing: what runs is what libraries do to it
+// (unit/Runtime/Inputs/FakeCublasLt.cpp).
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -49,6 +52,50 @@ int cuDeviceTotalMem_v2(size_t *bytes, int) {
 int cuDeviceGetAttribute(int *value, int attribute, int) {
   int capability = setting("FAKE_CUDA_CAPABILITY", 90);
   *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 0; // Major, minor.
+  return 0;
+}
+
+//===- Memory -===//
+
+int cuMemAlloc_v2(unsigned long long *memory, size_t bytes) {
+  *memory = reinterpret_cast<unsigned long long>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  return *memory ? 0 : 2; // CUDA_ERROR_OUT_OF_MEMORY
+}
+
+int cuMemFree_v2(unsigned long long memory) {
+  std::free(reinterpret_cast<void *>(memory));
+  return 0;
+}
+
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  return *memory ? 0 : 2;
+}
+
+int cuMemFreeHost(void *memory) {
+  std::free(memory);
+  return 0;
+}
+
+int cuMemGetAddressRange_v2(unsigned long long *, size_t *, unsigned long long) { return 1; } // It does not say.
+
+int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, void *) {
+  std::memcpy(reinterpret_cast<void *>(to), from, bytes);
+  return 0;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, void *) {
+  std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
+  return 0;
+}
+
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *) {
+  std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
+  return 0;
+}
+
+int cuMemsetD8Async(unsigned long long memory, unsigned char value, size_t bytes, void *) {
+  std::memset(reinterpret_cast<void *>(memory), value, bytes);
   return 0;
 }
 
