@@ -12,6 +12,7 @@ namespace minic {
 ///   #rows<block = [1, 262144], warps = [1, 128], lanes = [1, 32], vec = 4, cluster = 16, resident = 2>
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 ///   #matmul<bm = 128, bn = 256, bk = 64, unit = wgmma, stages = 4, raster = 8>    (a warpgroup for each 64 rows)
+///   #matmul<bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 4, raster = 8>
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
@@ -19,7 +20,9 @@ struct Schedule {
   std::vector<int64_t> block, warps, lanes, vec;
   int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
   int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
-  enum class Unit { Fma, Wgmma } unit = Unit::Fma; ///< What multiplies, of #matmul. For Wgmma the hardware gives the layout.
+  /// What multiplies, of #matmul: fused multiply-adds, the tensor cores of all targets a warp at a time, or those of sm_90a a
+  /// warpgroup at a time. For tensor cores the hardware gives the layout.
+  enum class Unit { Fma, Mma, Wgmma } unit = Unit::Fma;
   int64_t stages = 1;                              ///< Blocks of the operands that are on chip at a time.
   int64_t raster =
       1; ///< Rows of tiles that programs go through together, column by column: neighbours in time share operands in L2.
@@ -27,6 +30,7 @@ struct Schedule {
 
   int64_t numWarps() const;
   int64_t numThreads() const { return numWarps() * 32; }
+  bool usesTensorCores() const { return unit != Unit::Fma; }
   RecordAttr toAttr() const;
   /// For a region or kernel with `rank` loop axes. Errors name the field.
   static Expected<Schedule> parse(const RecordAttr &attr, int rank);
@@ -39,8 +43,10 @@ struct Schedule {
   static Layout coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps);
 };
 
-/// True if the kernel's schedule is one for tensor cores: #matmul<unit = wgmma>.
+/// True if the kernel's schedule is one for tensor cores: #matmul<unit = ...>.
 bool runsOnTensorCores(const Function &kernel);
+/// The same for those of one kind: `wgmma` or `mma`.
+bool runsOnUnit(const Function &kernel, std::string_view unit);
 /// That schedule, for a product of so many loop axes. Errors are at the kernel.
 Expected<Schedule> tensorCoreSchedule(const Function &kernel, int rank = 3);
 

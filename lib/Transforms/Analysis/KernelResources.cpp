@@ -44,7 +44,7 @@ private:
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *operand = op.operand(i);
       // Memory is loaded just before it is first read.
-      bool isShared = op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Wgmma; // From there wgmma reads.
+      bool isShared = op.info().axes == AxisRule::Contract && schedule.usesTensorCores(); // From there tensor cores read.
       int64_t registers = isShared || space.has(operand) ? 0 : registersOf(operand->type(), space.axesOfUse(&op, i));
       if (!space.has(operand) && ranges.try_emplace(operand, Range{position - 1, position, registers}).second) {
         ++buffers;
@@ -59,7 +59,7 @@ private:
       } else if (!op.is(OpKind::Constant)) {
         // Accumulators of all dots live through one sweep.
         bool isDot = op.info().axes == AxisRule::Contract;
-        int64_t registers = isDot && schedule.unit == Schedule::Unit::Wgmma ? accumulatorRegisters()
+        int64_t registers = isDot && schedule.usesTensorCores() ? accumulatorRegisters()
                                                                             : registersOf(result->type(), space.axesOf(result));
         ranges[result] = {isDot ? 0 : position, position, registers};
       }
@@ -67,7 +67,7 @@ private:
     if (op.info().axes == AxisRule::Reduce)
       for (unsigned i = 0; i < op.numOperands(); ++i)
         resources.sharedBytes += exchangedBytes(op, i);
-    if (op.info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Fma)
+    if (op.info().axes == AxisRule::Contract && !schedule.usesTensorCores())
       for (unsigned i : {0u, 1u})
         resources.sharedBytes += stagedBytes(op, i);
   }
@@ -80,7 +80,7 @@ private:
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {
-    if (schedule.unit == Schedule::Unit::Wgmma)
+    if (schedule.usesTensorCores())
       return partRegisters;
     int64_t elements = 1, held = 1;
     bool inner = false;

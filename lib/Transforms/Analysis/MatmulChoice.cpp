@@ -1,5 +1,6 @@
 #include "MatmulChoice.h"
 
+#include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ namespace {
 constexpr int64_t leastWork = 64;
 constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 
-/// A product that the tensor cores of sm_90a take: 16-bit operands that lie in memory, where TMA reaches them or a copy of
-/// them (`align-operands`).
+/// A product that tensor cores take: 16-bit operands that lie in memory, where copies of 16 bytes reach them or a copy of them
+/// (`align-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
   int64_t columns, length, batches;
@@ -55,12 +56,11 @@ bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> 
   return true;
 }
 
-std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
-                                                   const TargetInfo &target) {
+std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product) {
   const auto &loops = space.axes();
   DType dtype = product.operand(0)->type().dtype();
   bool isSixteen = dtype == DType::F16 || dtype == DType::BF16;
-  if (target.name != opInfo(OpKind::Wgmma).needs || !isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() < 3)
+  if (!isSixteen || product.operand(1)->type().dtype() != dtype || loops.size() < 3)
     return std::nullopt;
   auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
   if (std::ranges::any_of(loops, [](const auto &axis) { return axis.extent.constant() == 0; }))
@@ -79,55 +79,104 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batches, size_t(space.rank())};
 }
 
+/// A schedule for tensor cores that is all 1 but for what its unit says.
+Schedule tensorCoreScheduleOf(const TensorCoreProduct &product, Schedule::Unit unit, int64_t bm, int64_t bn, int64_t bk) {
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  s.unit = unit;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(product.rank, 1);
+  size_t n = product.rank - 2;
+  s.block[n - 1] = bm;
+  s.block[n] = bn;
+  s.block[n + 1] = bk;
+  s.lanes[n] = 32;
+  s.raster = 8;
+  return s;
+}
+
+/// Cycles of all waves of programs, where one takes `perBlock` for each block of k.
+double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_t bk, double perBlock, const TargetInfo &target) {
+  constexpr int64_t unknown = 4096;
+  constexpr double filling = 1500; // Until the first block is there.
+  int64_t rows = product.rows.constant().value_or(unknown);
+  int64_t programs = product.batches * ((rows + bm - 1) / bm) * ((product.columns + bn - 1) / bn);
+  double waves = std::ceil(double(programs) / target.multiprocessors);
+  return waves * std::ceil(double(product.length) / double(bk)) * perBlock + filling;
+}
+
+/// L2 gives about 46 bytes a cycle and multiprocessor.
+double trafficOf(int64_t bm, int64_t bn, int64_t bk) { return double((bm + bn) * bk * 2) / 46; }
+
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
 Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t bk = 64, unknown = 4096, enoughStages = 8;
-  int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
+  constexpr int64_t bk = 64, enoughStages = 8;
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {
-    if (tile.bn > 64 && columns <= tile.bn / 2)
+    if (tile.bn > 64 && product.columns <= tile.bn / 2)
       continue;
-    int64_t programs = product.batches * ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
-    double waves = std::ceil(double(programs) / target.multiprocessors);
-    // m64nNk16 takes N / 2 cycles; L2 gives about 46 bytes a cycle and multiprocessor.
-    double math = double(tile.bm * tile.bn) / 32, traffic = double((tile.bm + tile.bn) * bk * 2) / 46;
-    double filling = 1500; // Until the first block is there.
-    double cycles = waves * std::ceil(double(product.length) / bk) * std::max(math, traffic) + filling;
+    double math = double(tile.bm * tile.bn) / 32; // m64nNk16 takes N / 2 cycles.
+    double cycles = cyclesOf(product, tile.bm, tile.bn, bk, std::max(math, trafficOf(tile.bm, tile.bn, bk)), target);
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
     }
   }
-  Schedule s;
-  s.family = Schedule::Family::Matmul;
-  s.unit = Schedule::Unit::Wgmma;
-  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
-    list->assign(product.rank, 1);
-  size_t n = product.rank - 2;
-  s.block[n - 1] = best->bm;
-  s.block[n] = best->bn;
-  s.block[n + 1] = bk;
-  s.warps[n - 1] = best->bm / 16;
-  s.lanes[n] = 32;
-  s.raster = 8;
+  Schedule s = tensorCoreScheduleOf(product, Schedule::Unit::Wgmma, best->bm, best->bn, bk);
+  s.warps[product.rank - 3] = best->bm / 16;
   s.stages = enoughStages;
   while (s.stages > 1 && tensorCoreBytes(s) > target.maxSharedBytesPerCta)
     s.stages /= 2;
   return s;
 }
 
+/// The same for warps that multiply by themselves, whose fragments come from shared memory: 128 bytes a cycle.
+Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+  struct Tile {
+    int64_t bm, bn, bk, warpsM, warpsN;
+  };
+  static constexpr Tile tiles[] = {{128, 256, 32, 2, 4}, {128, 128, 32, 2, 2}, {128, 64, 32, 2, 2}, {64, 128, 32, 2, 2},
+                                   {64, 64, 64, 2, 2},   {32, 64, 64, 1, 4},   {16, 64, 64, 1, 4}};
+  constexpr int64_t enoughStages = 4;
+  auto rows = product.rows.constant();
+  const Tile *best = nullptr;
+  double least = 0;
+  for (const Tile &tile : tiles) {
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (rows && tile.bm > 16 && *rows <= tile.bm / 2))
+      continue;
+    double math = double(tile.bm * tile.bn * tile.bk) / target.mmaRate;
+    double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bk * 2) / 128;
+    double perBlock = std::max({math, shared, trafficOf(tile.bm, tile.bn, tile.bk)});
+    double cycles = cyclesOf(product, tile.bm, tile.bn, tile.bk, perBlock, target);
+    if (!best || cycles < least) {
+      best = &tile;
+      least = cycles;
+    }
+  }
+  Schedule s = tensorCoreScheduleOf(product, Schedule::Unit::Mma, best->bm, best->bn, best->bk);
+  s.warps[product.rank - 3] = best->warpsM;
+  s.warps[product.rank - 2] = best->warpsN;
+  for (s.stages = enoughStages; s.stages > 1 && tensorCoreBytes(s) > target.maxSharedBytesPerCta;)
+    --s.stages;
+  return s;
+}
+
 } // namespace
 
 int64_t tensorCoreBytes(const Schedule &schedule) {
-  constexpr int64_t bytes = 2, reserved = 2048; // Mbarriers, alignment.
+  constexpr int64_t bytes = 2, alignment = 1024, mbarriers = 1024;
   size_t n = schedule.block.size() - 2;
-  int64_t bm = schedule.block[n - 1], blocks = (bm + schedule.block[n]) * schedule.block[n + 1] * bytes;
-  return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
+  int64_t bm = schedule.block[n - 1], bn = schedule.block[n], ring = schedule.stages * (bm + bn) * schedule.block[n + 1] * bytes;
+  if (schedule.unit == Schedule::Unit::Wgmma) // Two parts of 64x64 for each warpgroup.
+    return ring + bm / 64 * 2 * 64 * 64 * bytes + alignment + mbarriers;
+  auto [partRows, partColumns] = MmaTiling{bm, bn, schedule.warps[n - 1], schedule.warps[n]}.part();
+  int64_t part = partRows * (partColumns + MmaTiling::partPadding) * 4;
+  return ring + (part + alignment - 1) / alignment * alignment;
 }
 
 //===- Fused multiply-adds -===//
@@ -203,20 +252,20 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
   if (!exact && contractions == 1 && feedsProductAlone(space, ops))
-    if (auto product = tensorCoreProduct(space, *contraction, target))
-      return wgmmaSchedule(*product, target);
+    if (auto product = tensorCoreProduct(space, *contraction))
+      return target.name == opInfo(OpKind::Wgmma).needs ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();
   return fmaSchedule(space, computeDType(type), target);
 }
 
-bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact) {
-  if (exact || schedule.unit == Schedule::Unit::Wgmma)
+bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, bool exact) {
+  if (exact || schedule.usesTensorCores())
     return false;
   return std::ranges::any_of(ops, [&](Operation *op) {
     if (op->info().axes != AxisRule::Contract)
       return false;
     auto alone = IterationSpace::compute({&op, 1});
-    return alone && tensorCoreProduct(*alone, *op, target);
+    return alone && tensorCoreProduct(*alone, *op);
   });
 }
 

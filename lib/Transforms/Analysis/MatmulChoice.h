@@ -11,8 +11,7 @@ namespace minic {
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
-/// Shared memory of a CTA under #matmul<unit = wgmma>: blocks of the operands, two parts of 64x64 of the result for each warpgroup,
-/// mbarriers.
+/// Shared memory of a CTA under #matmul<unit = ...>: blocks of the operands, parts of the result on their way, mbarriers.
 int64_t tensorCoreBytes(const Schedule &schedule);
 
 } // namespace minic

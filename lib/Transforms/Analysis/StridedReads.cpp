@@ -63,7 +63,7 @@ private:
 
 } // namespace
 
-/// TMA sees row-major memory alone.
+/// TMA and cp_async see row-major memory alone.
 static bool feedsTensorCores(const Function &kernel, const Value &param) {
   if (!runsOnTensorCores(kernel))
     return false;

@@ -1,11 +1,11 @@
-// align-operands: copies operands of products on tensor cores that TMA cannot reach to memory that it can.
+// align-operands: copies operands of products on tensor cores to memory that TMA and copies of 16 bytes reach.
 //
 //   launch @k(%x, %w, %y)                              ->  %w_rows = alloc : buffer<777x1152xbf16>
 //                                                          launch @f_copy(%w, %w_rows)           pad %w with 0
 //                                                          launch @k(%x, %w_rows, %y)
 //
-// Rows must start at multiples of 16 bytes, and where a block is wider than a swizzled row, they are whole ones of 64 elements (PTX
-// ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum.
+// Rows must start at multiples of 16 bytes (PTX ISA, cp.async), and where a block is wider than a swizzled row, TMA takes whole ones
+// of 64 elements (cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum.
 #include "../CopyKernel.h"
 #include "../KernelSignature.h"
 #include "minic/IR/Schedule.h"
@@ -55,8 +55,8 @@ private:
     std::vector<int64_t> dims = accessDims(*load);
     int64_t contracted = dot.intsAttr("axes")[0];
     size_t column = dims.size() - 1;
-    // Rows run along the result, and a block has several slabs of them.
-    bool hasSlabs = dims[column] != contracted && load->result()->type().extents()[size_t(dims[column])] > slab;
+    // Rows run along the result, and TMA moves a block in several slabs of them.
+    bool hasSlabs = runsOnUnit(kernel, "wgmma") && dims[column] != contracted && load->result()->type().extents()[size_t(dims[column])] > slab;
     Type from = accessBuffer(*load)->type();
     std::vector<DimExpr> shape = from.shape();
     shape[column] = roundedUp(shape[column], hasSlabs ? slab : rowMultiple);

@@ -227,7 +227,7 @@ private:
     if (!space)
       return false;
     auto schedule = chooseSchedule(*space, region, context.target, context.exact());
-    if (!schedule || losesTensorCores(*schedule, region, context.target, context.exact()))
+    if (!schedule || losesTensorCores(*schedule, region, context.exact()))
       return false;
 
     // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs.

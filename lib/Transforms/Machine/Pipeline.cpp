@@ -73,7 +73,7 @@ void keepOneInFlight(const Sweep &sweep) {
 } // namespace
 
 Expected<void> passes::pipeline(Function &kernel, PassContext &) {
-  if (!runsOnTensorCores(kernel))
+  if (!runsOnUnit(kernel, "wgmma"))
     return {};
   auto schedule = tensorCoreSchedule(kernel);
   if (!schedule)

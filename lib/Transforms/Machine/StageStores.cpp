@@ -124,7 +124,7 @@ private:
 } // namespace
 
 Expected<void> passes::stageStores(Function &kernel, PassContext &) {
-  if (!runsOnTensorCores(kernel))
+  if (!runsOnUnit(kernel, "wgmma"))
     return {};
   for (Operation &role : kernel.body())
     if (role.is(OpKind::Role))

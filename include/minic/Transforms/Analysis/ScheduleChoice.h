@@ -13,7 +13,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
                                        bool exact);
 
 /// True if a product of the region would run on tensor cores alone, but does not in the region with this schedule.
-bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact);
+bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, bool exact);
 
 /// True if CTAs can share their memory in clusters.
 bool hasClusters(const TargetInfo &target);
