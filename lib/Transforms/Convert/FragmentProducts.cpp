@@ -12,6 +12,7 @@
 // All warps load and multiply. Here there is one block on chip at a time; `multistage` changes that, and `rasterize` the order of
 // tiles. What follows the product sees rows as they lie in memory, since a thread has pairs of columns of the accumulators: stored
 // as they are, a warp would touch eight rows in pieces of 16 bytes.
+#include "../Analysis/MatmulChoice.h"
 #include "../ProductKernel.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -24,8 +25,8 @@ namespace {
 
 class FragmentMaker {
 public:
-  FragmentMaker(Function &kernel, ProductKernel &product)
-      : kernel(kernel), product(product), context(kernel.module().context()), top(kernel.body(), kernel.terminator()),
+  FragmentMaker(Function &kernel, ProductKernel &product, const TargetInfo &target)
+      : kernel(kernel), product(product), target(target), context(kernel.module().context()), top(kernel.body(), kernel.terminator()),
         tiling{product.bm(), product.bn(), product.schedule.warps[size_t(product.axisM)],
                product.schedule.warps[size_t(product.axisM) + 1]},
         threads(product.schedule.numThreads()) {}
@@ -38,10 +39,20 @@ public:
     emitEpilogue(emitSweep());
     product.eraseTiles();
     kernel.setAttr("threads", Attribute(threads));
+    kernel.setAttr("resident", Attribute(residentCtas()));
     kernel.level = Level::Machine;
   }
 
 private:
+  /// CTAs that a multiprocessor holds at once, which ptxas is to know: by itself it spills for more of them.
+  int64_t residentCtas() const {
+    constexpr int64_t others = 48; // Addresses, and what the epilogue needs.
+    int64_t fragments = (tiling.rows / tiling.warpsM + tiling.columns / tiling.warpsN) * MmaTiling::depth / 64;
+    int64_t registers = tiling.rows * tiling.columns / threads + 2 * fragments + others;
+    return std::max<int64_t>(1, std::min(target.registersPerMultiprocessor / (registers * threads),
+                                         target.maxSharedBytesPerCta / tensorCoreBytes(product.schedule)));
+  }
+
   //===- The sweep -===//
 
   void makeMemory(unsigned i) {
@@ -160,6 +171,7 @@ private:
 
   Function &kernel;
   ProductKernel &product;
+  const TargetInfo &target;
   Context &context;
   Builder top; ///< At the end of the kernel.
   MmaTiling tiling;
@@ -170,13 +182,13 @@ private:
 
 } // namespace
 
-Expected<void> passes::fragmentProducts(Function &kernel, PassContext &) {
+Expected<void> passes::fragmentProducts(Function &kernel, PassContext &pass) {
   if (!runsOnUnit(kernel, "mma"))
     return {};
   auto product = ProductKernel::of(kernel);
   if (!product)
     return product.takeErrors();
-  FragmentMaker(kernel, *product).run();
+  FragmentMaker(kernel, *product, pass.target).run();
   return {};
 }
 
