@@ -111,8 +111,7 @@ private:
 };
 
 Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex)
-    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()), maySkip(op.is(OpKind::CpAsync)),
-      edges(op.attr("edges")) {
+    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()), maySkip(op.is(OpKind::CpAsync)), edges(op.attr("edges")) {
   const std::vector<DimExpr> &shape = buffer->type().shape();
   const Layout &layout = *tile.layout();
   size_t rank = shape.size();

@@ -54,10 +54,10 @@ void lowerLdMatrix(KernelLowering &k, Operation &op) {
   bool transposed = inMemory.reg[0].axis == 0; // A lane gets pairs of a column, not of a row.
   const Layout *rows = k.kernel.module().context().layout(addressLayout(inMemory));
   size_t matrices = size_t(tile.layout()->numRegs() / rows->numRegs() / 2);
-  nvvm::ID load = matrices == 4 ? transposed ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
-                                             : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16
-                  : transposed  ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16
-                                : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16;
+  nvvm::ID load =
+      matrices == 4 ? transposed ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16
+      : transposed  ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16
+                    : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16;
   SwizzledAccess access(k, k.scalar(op.operand(0)), memory, *rows, {row->getSExtValue(), column->getSExtValue()});
   Registers result;
   for (int64_t r = 0; r < rows->numRegs(); ++r) {

@@ -81,7 +81,8 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     size_t number = call.nextNumber();
     if (inRegisters) {
       for (size_t pair = 0; pair < 4; ++pair)
-        call.addOperand(packPair(k.ir, k.get(op.operand(0))[8 * step + 2 * pair], k.get(op.operand(0))[8 * step + 2 * pair + 1]), "r");
+        call.addOperand(packPair(k.ir, k.get(op.operand(0))[8 * step + 2 * pair], k.get(op.operand(0))[8 * step + 2 * pair + 1]),
+                        "r");
       left = "{" + numberedOperands(number, 4) + "}";
     } else {
       call.addOperand(as[step], "l");

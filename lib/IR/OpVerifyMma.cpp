@@ -49,8 +49,8 @@ static bool checkPieces(Operation &op, VerifyReporter &reporter) {
   }
   if (threads % 32 || threads == 0 || !layoutCovers(cpAsyncLayout(to, vec, threads / 32), to.extents())) {
     reporter.error(op, ErrorCode::BadLayout,
-                   opText(op) + " divides memory among threads side by side: " + operandText(op, 1) +
-                       " has no such pieces for " + std::to_string(threads) + " threads");
+                   opText(op) + " divides memory among threads side by side: " + operandText(op, 1) + " has no such pieces for " +
+                       std::to_string(threads) + " threads");
     return false;
   }
   return true;
@@ -69,7 +69,8 @@ void verifyCpAsync(Operation &op, VerifyReporter &reporter) {
 void verifyCpAsyncWait(Operation &op, VerifyReporter &reporter) {
   if (int64_t pending = op.intAttr("pending"); pending < 0 || pending > maxStages)
     reporter.error(op, ErrorCode::BadAttribute,
-                   "`pending` of " + opText(op) + " is from 0 to " + std::to_string(maxStages) + ", not " + std::to_string(pending));
+                   "`pending` of " + opText(op) + " is from 0 to " + std::to_string(maxStages) + ", not " +
+                       std::to_string(pending));
 }
 
 //===-- Fragments -----------------------------------------------------------------------------------------------------------===//
@@ -90,12 +91,10 @@ static bool isFragment(Type tile, int64_t threads) {
     return false;
   std::vector<int64_t> extents = tile.extents();
   int64_t warps = threads / 32;
-  bool isA = extents[1] == MmaTiling::depth && someTiling(warps, extents[0], 16 * warps, [&](const MmaTiling &tiling) {
-               return liesAs(tile, tiling.a());
-             });
-  return isA || (extents[0] == MmaTiling::depth && someTiling(warps, 16 * warps, extents[1], [&](const MmaTiling &tiling) {
-                   return liesAs(tile, tiling.b());
-                 }));
+  bool isA = extents[1] == MmaTiling::depth &&
+             someTiling(warps, extents[0], 16 * warps, [&](const MmaTiling &tiling) { return liesAs(tile, tiling.a()); });
+  return isA || (extents[0] == MmaTiling::depth &&
+                 someTiling(warps, 16 * warps, extents[1], [&](const MmaTiling &tiling) { return liesAs(tile, tiling.b()); }));
 }
 
 void verifyLdMatrix(Operation &op, VerifyReporter &reporter) {

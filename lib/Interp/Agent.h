@@ -189,7 +189,7 @@ private:
   std::vector<Frame> frames;
   std::deque<AsyncReads> wgmmas, tmaStores;
   uint32_t copyGroups = 0, copiesStarted = 0; ///< Groups of cp_async so far; the last one that has copies.
-  std::vector<Lanes> operandLanes; // Reused by each elementwise op.
+  std::vector<Lanes> operandLanes;            // Reused by each elementwise op.
 };
 
 } // namespace minic::interp

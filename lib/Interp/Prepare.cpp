@@ -118,9 +118,7 @@ bool Preparer::addParam(const Value &param) {
   return true;
 }
 
-const ThreadMap *Preparer::threadsOf(Type type) {
-  return type.layout() ? threadsOf(*type.layout(), type.extents()) : nullptr;
-}
+const ThreadMap *Preparer::threadsOf(Type type) { return type.layout() ? threadsOf(*type.layout(), type.extents()) : nullptr; }
 
 const ThreadMap *Preparer::threadsOf(const Layout &layout, const std::vector<int64_t> &extents) {
   std::vector<int64_t> strides = rowMajorStrides(extents);

@@ -50,7 +50,8 @@ bool Agent::sharedView(const Instr &instr) {
 
 /// What tells that an asynchronous copy has landed.
 std::string Agent::waitFor(const Stamp &copy) const {
-  return time.observer().isTma(copy) ? "mbarrier_wait that covers its tma_load" : "cp_async_wait, and a barrier, that cover its cp_async";
+  return time.observer().isTma(copy) ? "mbarrier_wait that covers its tma_load"
+                                     : "cp_async_wait, and a barrier, that cover its cp_async";
 }
 
 Diagnostic Agent::unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const {
@@ -62,7 +63,8 @@ Diagnostic Agent::unordered(const Instr &instr, const Stamp &earlier, const std:
   Diagnostic error = fault(instr, ErrorCode::SharedRace, std::move(message));
   bool byCopyWait = time.observer().isAsync(earlier) && !time.observer().isTma(earlier);
   error.fix = byCopyWait  ? "put a `cp_async_wait` and then a `barrier` between the two"
-              : byBarrier ? "put a `barrier` between the two" : "wait on an mbarrier that the other arrives at";
+              : byBarrier ? "put a `barrier` between the two"
+                          : "wait on an mbarrier that the other arrives at";
   return error;
 }
 

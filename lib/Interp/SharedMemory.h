@@ -2,8 +2,8 @@
 //
 // Each agent (the kernel's body, an instance of a role) counts its own time. A vector clock says of every timeline up to when its
 // events are known to have happened; barriers and mbarriers pass that knowledge on. Besides the agents' timelines there is one for
-// the fences of each agent, one for its groups of cp_async, one for the fences after those, and one for each mbarrier, whose time is
-// its completed phases: what tma_load writes happens there.
+// the fences of each agent, one for its groups of cp_async, one for the fences after those, and one for each mbarrier, whose time
+// is its completed phases: what tma_load writes happens there.
 #pragma once
 
 #include "Prepare.h"
@@ -91,7 +91,7 @@ private:
 
   uint16_t self, agents; ///< Its timeline; how many agents there are, after whose timelines those of the fences start.
   uint32_t now = 1;
-  uint32_t fenced = 0; ///< When all of its threads last fenced what they wrote.
+  uint32_t fenced = 0;                    ///< When all of its threads last fenced what they wrote.
   uint32_t copied = 0, copiedAtFence = 0; ///< The last group of copies that each thread waited for, and that before the fence.
   /// Of itself: when its threads last met. What one of its threads did since is ordered for that thread only.
   Clock known;

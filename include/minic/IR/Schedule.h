@@ -23,7 +23,7 @@ struct Schedule {
   /// What multiplies, of #matmul: fused multiply-adds, the tensor cores of all targets a warp at a time, or those of sm_90a a
   /// warpgroup at a time. For tensor cores the hardware gives the layout.
   enum class Unit { Fma, Mma, Wgmma } unit = Unit::Fma;
-  int64_t stages = 1;                              ///< Blocks of the operands that are on chip at a time.
+  int64_t stages = 1; ///< Blocks of the operands that are on chip at a time.
   int64_t raster =
       1; ///< Rows of tiles that programs go through together, column by column: neighbours in time share operands in L2.
   int64_t resident = 1; ///< CTAs that a multiprocessor shall hold at once: their threads get no more registers than that allows.

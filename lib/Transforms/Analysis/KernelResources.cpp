@@ -59,8 +59,8 @@ private:
       } else if (!op.is(OpKind::Constant)) {
         // Accumulators of all dots live through one sweep.
         bool isDot = op.info().axes == AxisRule::Contract;
-        int64_t registers = isDot && schedule.usesTensorCores() ? accumulatorRegisters()
-                                                                            : registersOf(result->type(), space.axesOf(result));
+        int64_t registers =
+            isDot && schedule.usesTensorCores() ? accumulatorRegisters() : registersOf(result->type(), space.axesOf(result));
         ranges[result] = {isDot ? 0 : position, position, registers};
       }
     }

@@ -135,8 +135,8 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
   return s;
 }
 
-/// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide most
-/// of that and of the copies, not all: a quarter fits what is known of such kernels.
+/// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
+/// most of that and of the copies, not all: a quarter fits what is known of such kernels.
 Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn, bk, warpsM, warpsN;

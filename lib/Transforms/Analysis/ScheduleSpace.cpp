@@ -166,8 +166,8 @@ private:
     return starts;
   }
 
-  /// The hardware gives the layout, and with it all but the block, which warps have which part of it (mma alone), and how far copies
-  /// run ahead.
+  /// The hardware gives the layout, and with it all but the block, which warps have which part of it (mma alone), and how far
+  /// copies run ahead.
   void visitTensorCores(const Schedule &from) {
     size_t k = last, n = k - 1, m = n - 1;
     bool isWgmma = from.unit == Schedule::Unit::Wgmma;

@@ -4,8 +4,8 @@
 //                                                          launch @f_copy(%w, %w_rows)           pad %w with 0
 //                                                          launch @k(%x, %w_rows, %y)
 //
-// Rows must start at multiples of 16 bytes (PTX ISA, cp.async), and where a block is wider than a swizzled row, TMA takes whole ones
-// of 64 elements (cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum.
+// Rows must start at multiples of 16 bytes (PTX ISA, cp.async), and where a block is wider than a swizzled row, TMA takes whole
+// ones of 64 elements (cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum.
 #include "../CopyKernel.h"
 #include "../KernelSignature.h"
 #include "minic/IR/Schedule.h"
@@ -56,7 +56,8 @@ private:
     int64_t contracted = dot.intsAttr("axes")[0];
     size_t column = dims.size() - 1;
     // Rows run along the result, and TMA moves a block in several slabs of them.
-    bool hasSlabs = runsOnUnit(kernel, "wgmma") && dims[column] != contracted && load->result()->type().extents()[size_t(dims[column])] > slab;
+    bool hasSlabs =
+        runsOnUnit(kernel, "wgmma") && dims[column] != contracted && load->result()->type().extents()[size_t(dims[column])] > slab;
     Type from = accessBuffer(*load)->type();
     std::vector<DimExpr> shape = from.shape();
     shape[column] = roundedUp(shape[column], hasSlabs ? slab : rowMultiple);

@@ -4,7 +4,8 @@
 //   %c = for %k ... {                       for %k ... {
 //     %x_t = load %x, %row, %k                cp_async %x, %x_s, %row, %k; cp_async %w, %w_s, %k, %col
 //     %w_t = load %w, %k, %col                cp_async_commit; cp_async_wait pending = 0; barrier
-//     dot %x_t, %w_t, %acc             ->     %a = ldmatrix %x_s; %b = ldmatrix %w_s; %acc1 = mma %a, %b, %acc; ... 16 of k at a time
+//     dot %x_t, %w_t, %acc             ->     %a = ldmatrix %x_s; %b = ldmatrix %w_s; %acc1 = mma %a, %b, %acc; ... 16 of k at a
+//     time
 //   }                                         barrier
 //   epilogue of %c; store                   }
 //                                           for %i, %j ... { part of %c through shared memory; epilogue of the part; store }
@@ -26,9 +27,9 @@ namespace {
 class FragmentMaker {
 public:
   FragmentMaker(Function &kernel, ProductKernel &product, const TargetInfo &target)
-      : kernel(kernel), product(product), target(target), context(kernel.module().context()), top(kernel.body(), kernel.terminator()),
-        tiling{product.bm(), product.bn(), product.schedule.warps[size_t(product.axisM)],
-               product.schedule.warps[size_t(product.axisM) + 1]},
+      : kernel(kernel), product(product), target(target), context(kernel.module().context()),
+        top(kernel.body(), kernel.terminator()), tiling{product.bm(), product.bn(), product.schedule.warps[size_t(product.axisM)],
+                                                        product.schedule.warps[size_t(product.axisM) + 1]},
         threads(product.schedule.numThreads()) {}
 
   void run() {
@@ -72,8 +73,7 @@ private:
   Value *emitSweep() {
     Type sums = context.tile(DType::F32, std::array{tiling.rows, tiling.columns}, context.layout(tiling.accumulators()));
     Value *none = top.constant(sums, Attribute(0.0));
-    Operation *sweep =
-        top.create(OpKind::For, {zero, top.dim(product.length()), top.constantIndex(product.bk()), none}, {sums});
+    Operation *sweep = top.create(OpKind::For, {zero, top.dim(product.length()), top.constantIndex(product.bk()), none}, {sums});
     sweep->result()->setName(product.product()->name());
     Block &body = sweep->addRegion();
     Value *at = body.addArgument(context.index(), "at"), *acc = body.addArgument(sums, "acc");
@@ -116,8 +116,7 @@ private:
     bool rowsAreK = (i == 0) == product.isAcross(i);
     Value *row = rowsAreK ? k : zero, *column = rowsAreK ? zero : k;
     return builder
-        .create(OpKind::LdMatrix, {memories[i], row, column}, {tile},
-                {{"form", Attribute::word(product.isAcross(i) ? "t" : "n")}})
+        .create(OpKind::LdMatrix, {memories[i], row, column}, {tile}, {{"form", Attribute::word(product.isAcross(i) ? "t" : "n")}})
         ->result();
   }
 
@@ -146,9 +145,9 @@ private:
     std::vector<Operation *> loops;
     for (size_t axis : {0u, 1u})
       if (whole[axis] > extents[axis]) {
-        loops.push_back(builder.create(OpKind::For,
-                                       {builder.constantIndex(0), builder.constantIndex(whole[axis]), builder.constantIndex(extents[axis])},
-                                       {}, {{"unroll", Attribute::word("full")}}));
+        loops.push_back(builder.create(
+            OpKind::For, {builder.constantIndex(0), builder.constantIndex(whole[axis]), builder.constantIndex(extents[axis])}, {},
+            {{"unroll", Attribute::word("full")}}));
         start[axis] = loops.back()->addRegion().addArgument(context.index(), axis == 0 ? "i" : "j");
         builder = Builder(loops.back()->region());
         builder.setLoc(top.loc());

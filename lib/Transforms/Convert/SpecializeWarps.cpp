@@ -199,10 +199,11 @@ private:
       lhs = inner.create(OpKind::SharedView, place, std::vector{context.type(part)})->result();
     }
     Value *later = inner.compare("gt", at, zero);
-    Value *sum = inner
-                     .create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight},
-                             {{"form", Attribute::word(std::string(product.isAcross(0) ? "t" : "n") + (product.isAcross(1) ? "t" : "n"))}})
-                     ->result();
+    Value *sum =
+        inner
+            .create(OpKind::Wgmma, {lhs, rhs, acc, later}, {inflight},
+                    {{"form", Attribute::word(std::string(product.isAcross(0) ? "t" : "n") + (product.isAcross(1) ? "t" : "n"))}})
+            ->result();
     Value *held = inner.create(OpKind::WgmmaWait, {sum}, {inflight}, {{"pending", Attribute(0)}})->result();
     inner.create(OpKind::MbarrierArrive, {empty, position}, {});
     Value *next = inner.scalarOp(OpKind::Add, {position, one});

@@ -1,5 +1,5 @@
-// multistage: lets copies of several blocks be under way while one is multiplied, as `stages` of #matmul<unit = mma> says, and reads
-// fragments ahead.
+// multistage: lets copies of several blocks be under way while one is multiplied, as `stages` of #matmul<unit = mma> says, and
+// reads fragments ahead.
 //
 //   for %at ... {                                  ->  cp_async block 0; commit; ... block stages - 2; commit
 //     cp_async %x, %x_s, %row, %at; commit             cp_async_wait pending = stages - 2; barrier
@@ -82,9 +82,9 @@ public:
     Value *zero = top.constantIndex(0);
     Fragments first = emitFragments(top, *old.products[0], zero);
     Type sums = old.loop->result()->type();
-    Operation *sweep = top.create(
-        OpKind::For, {old.loop->operand(0), old.loop->operand(1), step, zero, old.loop->operand(3), first.a, first.b},
-        {context.index(), sums, first.a->type(), first.b->type()});
+    Operation *sweep =
+        top.create(OpKind::For, {old.loop->operand(0), old.loop->operand(1), step, zero, old.loop->operand(3), first.a, first.b},
+                   {context.index(), sums, first.a->type(), first.b->type()});
     emitTrip(sweep->addRegion(), sums, first);
     top.create(OpKind::CpAsyncWait, {}, {}, {{"pending", Attribute(0)}});
     sweep->result(1)->setName(old.loop->result()->name());
@@ -140,7 +140,8 @@ private:
       std::vector<Value *> operands{stageOf(builder, load.operand(0), position)};
       for (unsigned axis : {1u, 2u})
         operands.push_back(builder.constantIndex(*load.operand(axis)->definition()->attr("value")->asInt()));
-      return builder.create(OpKind::LdMatrix, operands, std::array{load.result()->type()}, {{"form", *load.attr("form")}})->result();
+      return builder.create(OpKind::LdMatrix, operands, std::array{load.result()->type()}, {{"form", *load.attr("form")}})
+          ->result();
     };
     Value *a = emit(0);
     return {a, emit(1)};
@@ -153,8 +154,8 @@ private:
     Builder builder(body);
     builder.setLoc(old.loop->loc());
     Value *next = builder.scalarOp(OpKind::Add, {position, builder.constantIndex(1)});
-    Value *distance = builder.scalarOp(OpKind::Mul, {ahead, step});
-    emitCopies(builder, builder.scalarOp(OpKind::Add, {at, distance}), builder.scalarOp(OpKind::Add, {position, ahead}));
+    Value *later = builder.scalarOp(OpKind::Add, {at, builder.scalarOp(OpKind::Mul, {ahead, step})});
+    emitCopies(builder, later, builder.scalarOp(OpKind::Add, {position, ahead}));
     for (size_t i = 0; i < old.products.size(); ++i) {
       bool isLast = i + 1 == old.products.size();
       if (isLast)
@@ -186,7 +187,8 @@ Expected<void> passes::multistage(Function &kernel, PassContext &) {
   auto sweep = Sweep::of(kernel);
   if (!sweep)
     return Diagnostic{.code = ErrorCode::BadSchedule,
-                      .message = "kernel @" + kernel.name + " has a schedule of several stages, and no sweep that copies a block of two "
+                      .message = "kernel @" + kernel.name +
+                                 " has a schedule of several stages, and no sweep that copies a block of two "
                                  "operands and multiplies its fragments",
                       .loc = kernel.loc,
                       .fix = "write `stages = 1`, or run fragment-products before"};

@@ -41,8 +41,11 @@ kernel @k(%x: buffer<Mx32xT>, %w: buffer<WSHAPExT>, %y: buffer<32x16xf32>) at ma
   return
 }
 )";
-  for (auto [from, to] : {std::pair<std::string, std::string>{"xT", "x" + dtype}, {"XFORM", std::string(1, x)}, {"WFORM", std::string(1, w)},
-                          {"WSHAPE", w == 't' ? "16x32" : "32x16"}, {"WSWIZZLE", w == 't' ? "swizzle64" : "swizzle32"}})
+  for (auto [from, to] : {std::pair<std::string, std::string>{"xT", "x" + dtype},
+                          {"XFORM", std::string(1, x)},
+                          {"WFORM", std::string(1, w)},
+                          {"WSHAPE", w == 't' ? "16x32" : "32x16"},
+                          {"WSWIZZLE", w == 't' ? "swizzle64" : "swizzle32"}})
     for (size_t at; (at = text.find(from)) != std::string::npos;)
       text.replace(at, from.size(), to);
   return text;

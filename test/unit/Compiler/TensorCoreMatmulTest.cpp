@@ -26,9 +26,9 @@ struct Product {
 };
 
 std::string schedule(const Product &p) {
-  return "#matmul<bm = " + std::to_string(p.bm) + ", bn = " + std::to_string(p.bn) +
-         ", bk = " + std::to_string(p.bk) + (p.warps.empty() ? ", unit = wgmma" : ", unit = mma, warps = " + p.warps) +
-         ", stages = " + std::to_string(p.stages) + ", raster = " + std::to_string(p.raster) + ">";
+  return "#matmul<bm = " + std::to_string(p.bm) + ", bn = " + std::to_string(p.bn) + ", bk = " + std::to_string(p.bk) +
+         (p.warps.empty() ? ", unit = wgmma" : ", unit = mma, warps = " + p.warps) + ", stages = " + std::to_string(p.stages) +
+         ", raster = " + std::to_string(p.raster) + ">";
 }
 
 std::string graphText(const Product &p) {
@@ -261,7 +261,9 @@ TEST(MmaMatmul, ShortSweeps) {
 TEST(MmaMatmul, OneFragmentOfColumnsForAWarp) {
   check({.M = 40, .K = 80, .N = 40, .bm = 32, .bn = 32, .hasBias = true, .warps = "[1, 4]", .bk = 16});
 }
-TEST(MmaMatmul, SumsAlone) { check({.M = 130, .K = 72, .N = 128, .bn = 128, .givesBf16 = false, .givesF32 = true, .warps = "[2, 2]"}); }
+TEST(MmaMatmul, SumsAlone) {
+  check({.M = 130, .K = 72, .N = 128, .bn = 128, .givesBf16 = false, .givesF32 = true, .warps = "[2, 2]"});
+}
 TEST(MmaMatmul, SumsAndResult) {
   check({.M = 130, .K = 72, .N = 128, .bm = 128, .hasBias = true, .hasRelu = true, .givesF32 = true, .warps = "[4, 2]"});
 }

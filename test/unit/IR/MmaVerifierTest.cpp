@@ -45,11 +45,15 @@ TEST(MmaVerifier, AcceptsAProduct) {
 TEST(MmaVerifier, CpAsync) {
   using enum ErrorCode;
   const std::string copy = "cp_async %w, %ws, %c0, %c0, mask = [], vec = 8";
-  wrong(copy, "cp_async %s, %ws, %c0, %c0, mask = [], vec = 8", OperandType, {"`cp_async` needs a row-major matrix and memory of its element type"});
-  wrong(copy, "cp_async %f, %ws, %c0, %c0, mask = [], vec = 8", OperandType, {"and memory of its element type: %f: buffer<32x32xf32>, %ws"});
-  wrong(copy, "cp_async %w, %ring, %c0, %c0, mask = [], vec = 8", OperandType, {"needs one stage of swizzled shared memory: %w: buffer<32x16xbf16>, %ring"});
+  wrong(copy, "cp_async %s, %ws, %c0, %c0, mask = [], vec = 8", OperandType,
+        {"`cp_async` needs a row-major matrix and memory of its element type"});
+  wrong(copy, "cp_async %f, %ws, %c0, %c0, mask = [], vec = 8", OperandType,
+        {"and memory of its element type: %f: buffer<32x32xf32>, %ws"});
+  wrong(copy, "cp_async %w, %ring, %c0, %c0, mask = [], vec = 8", OperandType,
+        {"needs one stage of swizzled shared memory: %w: buffer<32x16xbf16>, %ring"});
   wrong(copy, "cp_async %w, %zero, %c0, %c0, mask = [], vec = 8", OperandType, {"`cp_async` takes"});
-  wrong(copy, "cp_async %w, %ws, %c0, mask = [], vec = 8", OperandCount, {"one index for each axis of the buffer, 2 indices, not 1"});
+  wrong(copy, "cp_async %w, %ws, %c0, mask = [], vec = 8", OperandCount,
+        {"one index for each axis of the buffer, 2 indices, not 1"});
   wrong(copy, "cp_async %w, %ws, %c0, %c0, mask = [2], vec = 8", BadAxis, {"the memory"});
   wrong(copy, "cp_async %w, %ws, %c0, %c0, mask = [], vec = 16", BadAttribute,
         {"`cp_async` copies 4, 8 or 16 bytes at once, not 16 elements of bf16"});
@@ -65,7 +69,8 @@ TEST(MmaVerifier, CpAsyncWait) {
 
 TEST(MmaVerifier, LdMatrix) {
   using enum ErrorCode;
-  wrong("n %ws, %c16", "n %plain, %c16", OperandType, {"`ldmatrix` needs one stage of swizzled shared memory with 16-bit elements, not %plain"});
+  wrong("n %ws, %c16", "n %plain, %c16", OperandType,
+        {"`ldmatrix` needs one stage of swizzled shared memory with 16-bit elements, not %plain"});
   wrong("n %ws, %c16", "n %ring, %c16", OperandType, {"needs one stage", "not %ring"});
   wrong("n %xs, %c0, %c16", "n %xs, %c0, %c4", ShapeMismatch, {"16 from 4 on, along axis 1, are not a box of %xs"});
   wrong("n %ws, %c16, %c0", "n %ws, %c16, %c16", ShapeMismatch, {"16 from 16 on, along axis 1, are not a box of %ws"});
@@ -77,9 +82,11 @@ TEST(MmaVerifier, LdMatrix) {
 
 TEST(MmaVerifier, Mma) {
   using enum ErrorCode;
-  wrong("mma %at, %bt, %zero", "mma %at, %bt, %narrow", OperandType, {"`mma` needs a and b of one element type, and f32 accumulators"});
+  wrong("mma %at, %bt, %zero", "mma %at, %bt, %narrow", OperandType,
+        {"`mma` needs a and b of one element type, and f32 accumulators"});
   wrong("mma %at, %bt, %zero", "mma %bt, %at, %zero", ShapeMismatch, {"`mma` multiplies Mx16 by 16xN: %bt"});
-  wrong("mma %at, %bt, %zero", "mma %at, %bt, %spread", BadLayout, {"`mma` needs tiles that lie as the kernel's 2 warps hold its operands"});
+  wrong("mma %at, %bt, %zero", "mma %at, %bt, %spread", BadLayout,
+        {"`mma` needs tiles that lie as the kernel's 2 warps hold its operands"});
   wrong("mma %at, %bt, %zero", "mma %narrow, %bt, %zero", BadLayout, {"`mma` needs tiles that lie as"});
   wrong("mma %at, %bt, %zero : tile<32x16xf32, #acc>", "mma %at, %bt, %zero : tile<32x16xf32, #other>", TypeMismatch,
         {"expected tile<32x16xf32"});

@@ -40,8 +40,10 @@ TEST(Schedule, OfTensorCoresWithOneWarpgroup) {
 }
 
 TEST(Schedule, RefusesOtherUnits) {
-  refuse("bm = 64, bn = 64, bk = 64, unit = tcgen05, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
-  refuse("bm = 64, bn = 64, bk = 64, unit = 4, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
+  refuse("bm = 64, bn = 64, bk = 64, unit = tcgen05, stages = 4, raster = 8",
+         "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
+  refuse("bm = 64, bn = 64, bk = 64, unit = 4, stages = 4, raster = 8",
+         "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
 }
 
 TEST(Schedule, RefusesBlocksThatWgmmaDoesNotHave) {
@@ -102,10 +104,10 @@ TEST(Schedule, RefusesBlocksThatMmaDoesNotHave) {
   for (int bk : {8, 256})
     refuse(with(64, 64, bk, "[2, 2]"), "schedule #matmul, field 'bk': mma has blocks of 16 to 128 here");
   refuse(with(64, 64, 48, "[2, 2]"), "schedule #matmul, field 'bk': 48 is not a power of two between 1 and 1048576");
-  refuse(with(128, 128, 32, "[1, 2]"),
-         "schedule #matmul, field 'warps': a thread would hold 256 accumulators, more than 128");
+  refuse(with(128, 128, 32, "[1, 2]"), "schedule #matmul, field 'warps': a thread would hold 256 accumulators, more than 128");
   for (const char *warps : {"[16, 1]", "[1, 16]", "[4, 8]"})
-    refuse(with(256, 256, 32, warps), "schedule #matmul, field 'warps': mma has at most 8 warps along an axis and 16 together here");
+    refuse(with(256, 256, 32, warps),
+           "schedule #matmul, field 'warps': mma has at most 8 warps along an axis and 16 together here");
   refuse(with(128, 128, 32, "[2]"), "schedule #matmul, field 'warps': expected a list of 2 integers");
   refuse(with(64, 64, 32, "[2, 2]", 0), "schedule #matmul, field 'stages': 0 is not from 1 to 64");
   refuse(with(64, 64, 32, "[2, 2]", 65), "schedule #matmul, field 'stages': 65 is not from 1 to 64");

@@ -56,7 +56,8 @@ void expectRefused(const std::string &text, ErrorCode code, const std::string &w
 TEST(Mma, MultipliesWhatLiesInEachForm) {
   for (bool xAcross : {false, true})
     for (bool wAcross : {false, true}) {
-      Outcome out = run(product({xAcross, wAcross}), {32, 32}, wAcross ? std::vector<int64_t>{16, 32} : std::vector<int64_t>{32, 16});
+      Outcome out =
+          run(product({xAcross, wAcross}), {32, 32}, wAcross ? std::vector<int64_t>{16, 32} : std::vector<int64_t>{32, 16});
       ASSERT_EQ(out.error, "");
       HostTensor x = random(DType::F16, {32, 32}, 5), w = random(DType::F16, {32, 16}, 6);
       for (int64_t m = 0; m < 32; ++m)
@@ -86,8 +87,9 @@ TEST(Mma, CopiesAreThereBehindAWaitAndABarrier) {
   expectRefused(replaced(product(), "  cp_async_wait pending = 0\n", ""), ErrorCode::UndefinedRead, early);
   expectRefused(replaced(product(), "wait pending = 0", "wait pending = 1"), ErrorCode::UndefinedRead, early);
   // A wait before the commit covers nothing.
-  expectRefused(replaced(product(), "  cp_async_commit\n  cp_async_wait pending = 0\n", "  cp_async_wait pending = 0\n  cp_async_commit\n"),
-                ErrorCode::UndefinedRead, early);
+  expectRefused(
+      replaced(product(), "  cp_async_commit\n  cp_async_wait pending = 0\n", "  cp_async_wait pending = 0\n  cp_async_commit\n"),
+      ErrorCode::UndefinedRead, early);
 }
 
 TEST(Mma, GroupsLandOneAfterTheOther) {
@@ -113,13 +115,15 @@ TEST(Mma, MemoryThatIsReadMustNotBeFilledAgain) {
 TEST(Mma, NothingIsLeftUnderWay) {
   const std::string end = "  return", copy = "  barrier\n  cp_async %x, %xs, %c0, %c0, mask = [], vec = 8\n";
   for (const char *more : {"", "  cp_async_commit\n", "  cp_async_wait pending = 0\n"})
-    expectRefused(replaced(product(), end, copy + more + end), ErrorCode::SharedRace, "the text ends while a cp_async is under way");
+    expectRefused(replaced(product(), end, copy + more + end), ErrorCode::SharedRace,
+                  "the text ends while a cp_async is under way");
   EXPECT_EQ(run(replaced(product(), end, copy + "  cp_async_commit\n  cp_async_wait pending = 0\n" + end)).error, "");
 }
 
 TEST(Mma, BoxesStartAtMultiplesOfEight) {
-  expectRefused(replaced(product(), "%c16 = constant 16 : index", "%p = program_id grid = [1] : index\n  %c20 = constant 20 : index\n"
-                                                                  "  %c16 = add %p, %c20 : index"),
+  expectRefused(replaced(product(), "%c16 = constant 16 : index",
+                         "%p = program_id grid = [1] : index\n  %c20 = constant 20 : index\n"
+                         "  %c16 = add %p, %c20 : index"),
                 ErrorCode::OutOfBounds, "is not one of smem<");
 }
 
