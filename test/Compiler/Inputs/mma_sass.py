@@ -55,7 +55,7 @@ def main():
     spilled = [line for line in done.stderr.splitlines() if "spill" in line and "0 bytes spill stores, 0 bytes spill loads" not in line]
     print(sys.argv[2], "registers:", *registers, "spills:" if spilled else "no spills", *spilled)
     for name, code in sections(cubin):
-        found = [loop for loop in loops(code) if "HMMA" in loop or "IMMA" in loop or "DMMA" in loop]
+        found = [loop for loop in loops(code) if "BAR" in loop and ("HMMA" in loop or "IMMA" in loop or "DMMA" in loop)]
         for loop in sorted(found, key=len)[:1]:
             counts = collections.Counter(loop)
             text = ", ".join(f"{counts[kind]} {kind}" for kind in NAMES.values() if counts[kind])
