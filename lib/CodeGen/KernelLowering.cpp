@@ -243,6 +243,15 @@ void KernelLowering::lowerOperation(Operation &op) {
     return lowerFenceAsync(*this, op);
   case OpKind::StMatrix:
     return lowerStMatrix(*this, op);
+  case OpKind::CpAsync:
+    return lowerCpAsync(*this, op);
+  case OpKind::CpAsyncCommit:
+  case OpKind::CpAsyncWait:
+    return lowerCpAsyncGroup(*this, op);
+  case OpKind::LdMatrix:
+    return lowerLdMatrix(*this, op);
+  case OpKind::Mma:
+    return lowerMma(*this, op);
   case OpKind::Undefined:
     return lowerUndefined(*this, op);
   case OpKind::Wgmma:
@@ -276,10 +285,33 @@ void KernelLowering::lowerProgramId(Operation &op) {
 void KernelLowering::setCarried(const Operation &loop, std::span<Value *const> values, const Registers &registers) {
   auto from = registers.begin();
   for (size_t i = 0; i < values.size(); ++i) {
-    auto count = std::ptrdiff_t(get(loop.operand(unsigned(i + 3))).size());
-    set(values[i], Registers(from, from + count));
-    from += count;
+    const Value &init = *loop.operand(unsigned(i + 3));
+    size_t count = get(loop.operand(unsigned(i + 3))).size();
+    Registers own;
+    while (own.size() < count)
+      if (isCarriedInPairs(init)) {
+        auto [low, high] = unpackPair(ir, *from++, elementType(init.type().dtype()));
+        own.insert(own.end(), {low, high});
+      } else {
+        own.push_back(*from++);
+      }
+    set(values[i], std::move(own));
   }
+}
+
+bool KernelLowering::isCarriedInPairs(const Value &value) const {
+  Type type = value.type();
+  return type.isTile() && isFloat(type.dtype()) && dtypeBytes(type.dtype()) == 2 && type.layout()->numRegs() % 2 == 0;
+}
+
+void KernelLowering::addCarried(const Value &value, const Registers &registers, Registers &carried) {
+  for (size_t r = 0; r < registers.size(); ++r)
+    if (isCarriedInPairs(value)) {
+      carried.push_back(packPair(ir, registers[r], registers[r + 1]));
+      ++r;
+    } else {
+      carried.push_back(registers[r]);
+    }
 }
 
 Registers KernelLowering::lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried) {
@@ -287,15 +319,16 @@ Registers KernelLowering::lowerTrip(Operation &loop, llvm::Value *index, const R
   set(region.argument(0), {index});
   setCarried(loop, region.arguments().subspan(1), carried);
   Registers next;
-  for (const Registers &value : lowerRegion(region))
-    next.insert(next.end(), value.begin(), value.end());
+  std::vector<Registers> yielded = lowerRegion(region);
+  for (size_t i = 0; i < yielded.size(); ++i)
+    addCarried(*loop.operand(unsigned(i + 3)), yielded[i], next);
   return next;
 }
 
 void KernelLowering::lowerFor(Operation &op) {
   Registers inits;
   for (unsigned i = 3; i < op.numOperands(); ++i)
-    inits.insert(inits.end(), get(op.operand(i)).begin(), get(op.operand(i)).end());
+    addCarried(*op.operand(i), get(op.operand(i)), inits);
   auto trip = [&](llvm::Value *index, const Registers &carried) { return lowerTrip(op, index, carried); };
   Registers last = op.attr("unroll") ? unrolled(op, std::move(inits))
                                      : loop(scalar(op.operand(0)), scalar(op.operand(1)), scalar(op.operand(2)), inits, trip);

@@ -110,6 +110,9 @@ private:
   void lowerFor(Operation &op);
   Registers lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried);
   Registers unrolled(Operation &loop, Registers carried);
+  /// What a loop carries of a value: pairs of 16-bit registers together, so that none is taken apart on the way.
+  bool isCarriedInPairs(const Value &value) const;
+  void addCarried(const Value &value, const Registers &registers, Registers &carried);
   void setCarried(const Operation &loop, std::span<Value *const> values, const Registers &registers);
   void lowerRole(Operation &op);
   int64_t warpsHere() const;
@@ -174,6 +177,13 @@ void lowerStMatrix(KernelLowering &k, Operation &op);
 void lowerUndefined(KernelLowering &k, Operation &op);
 void lowerWgmma(KernelLowering &k, Operation &op);
 void lowerWgmmaWait(KernelLowering &k, Operation &op);
+void lowerCpAsync(KernelLowering &k, Operation &op);
+void lowerCpAsyncGroup(KernelLowering &k, Operation &op);
+void lowerLdMatrix(KernelLowering &k, Operation &op);
+void lowerMma(KernelLowering &k, Operation &op);
+/// Two 16-bit registers in one of 32 bits, an i32, and the way back.
+llvm::Value *packPair(IRBuilder &ir, llvm::Value *low, llvm::Value *high);
+std::pair<llvm::Value *, llvm::Value *> unpackPair(IRBuilder &ir, llvm::Value *packed, llvm::Type *type);
 void lowerExtractTile(KernelLowering &k, Operation &op);
 void lowerReduce(KernelLowering &k, Operation &op);
 void lowerDot(KernelLowering &k, Operation &op);

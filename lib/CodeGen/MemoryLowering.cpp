@@ -1,5 +1,11 @@
 // Global memory: load and store.
 #include "AsmCall.h"
+#include "SharedMemory.h"
+
+#include "minic/IR/Roles.h"
+#include "minic/IR/SharedLayout.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
 
@@ -95,6 +101,7 @@ private:
   llvm::Value *someRows = nullptr;     ///< False where such an axis is empty; null if that cannot be.
   std::vector<Checked> checks;
   bool strided; ///< Strides may be negative.
+  bool maySkip; ///< Addresses of what lies outside are computed as well.
   bool edges;   ///< Vectors may reach over an edge, or it is known which groups can lie at one.
   std::pair<int64_t, int64_t> starts = {INT64_MIN, INT64_MAX}; ///< What the index along the vectors may be.
   int64_t size = INT64_MAX, span = 0; ///< Of the buffer along them, if known; how far the last thread is from the first.
@@ -104,7 +111,7 @@ private:
 };
 
 Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsigned firstIndex)
-    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()), edges(op.attr("edges")) {
+    : dtype(tile.dtype()), k(k), strided(buffer->type().isStrided()), maySkip(op.is(OpKind::CpAsync)), edges(op.attr("edges")) {
   const std::vector<DimExpr> &shape = buffer->type().shape();
   const Layout &layout = *tile.layout();
   size_t rank = shape.size();
@@ -112,8 +119,8 @@ Access::Access(KernelLowering &k, Operation &op, Type tile, Value *buffer, unsig
     for (int64_t axis : op.intsAttr("dims"))
       tileAxis.push_back(int(axis));
   else
-    for (size_t axis = 0; axis < rank; ++axis)
-      tileAxis.push_back(int(axis));
+    for (size_t axis = 0; axis < rank; ++axis) // The last ones, of a cp_async; else all.
+      tileAxis.push_back(int(axis) - int(rank) + tile.rank());
 
   // The thread's part and the program's part apart, so that loops find what does not change.
   strides.resize(rank);
@@ -238,9 +245,9 @@ llvm::Value *Access::address(const Group &group) {
     }
     elements = offsetBy(k.ir, elements, position, step, strided);
   }
-  // Called where the element is inside. So is the thread's first position (no larger along any axis) unless it may lie before the
-  // buffer.
-  bool first = std::none_of(checks.begin(), checks.end(), [](const Checked &check) { return check.first; });
+  // Called where the element is inside, but for copies that may take none of it. So is the thread's first position (no larger along
+  // any axis) unless it may lie before the buffer.
+  bool first = !maySkip && std::none_of(checks.begin(), checks.end(), [](const Checked &check) { return check.first; });
   llvm::Type *element = k.memoryType(dtype);
   return first ? k.ir.CreateInBoundsGEP(element, pointer, elements) : k.ir.CreateGEP(element, pointer, elements);
 }
@@ -473,6 +480,25 @@ void lowerStore(KernelLowering &k, Operation &op) {
           storeGroup(k, access, *group, value, op.attr("cache") != nullptr);
     });
   }
+}
+
+void lowerCpAsync(KernelLowering &k, Operation &op) {
+  static constexpr llvm::Intrinsic::ID bySize[] = {llvm::Intrinsic::nvvm_cp_async_ca_shared_global_4_s,
+                                                   llvm::Intrinsic::nvvm_cp_async_ca_shared_global_8_s,
+                                                   llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s};
+  Type memory = op.operand(1)->type();
+  Context &context = k.kernel.module().context();
+  const Layout *layout = context.layout(cpAsyncLayout(memory, op.intAttr("vec"), threadsAround(op) / 32));
+  Access access(k, op, context.tile(memory.dtype(), memory.extents(), layout), op.operand(0), 2);
+  SwizzledAccess places(k, k.scalar(op.operand(1)), memory, *layout);
+  int64_t bytes = access.vec() * dtypeBytes(memory.dtype());
+  k.guarded(k.isHolder(*layout), [&] {
+    for (const Group &group : access.groups()) {
+      llvm::Value *inside = access.isInside(group);
+      llvm::Value *size = inside ? k.ir.CreateSelect(inside, k.i32(bytes), k.i32(0)) : k.i32(bytes);
+      k.ir.CreateIntrinsic(bySize[bytes / 8], {places.address(group.first), access.address(group), size});
+    }
+  });
 }
 
 } // namespace minic::codegen

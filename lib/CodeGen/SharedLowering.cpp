@@ -96,54 +96,50 @@ llvm::Value *SharedReader::read(int64_t offset) {
 
 //===- Swizzled memory -===//
 
-namespace {
+SwizzledAccess::SwizzledAccess(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout, SharedPlace start)
+    : k(k), memory(memory), type(type), layout(layout), start(start) {
+  const std::vector<int64_t> columns = {0, 1};
+  widthOfPiece = threadAlignment(layout, columns, type.dtype());
+  for (int64_t r = 0; r < layout.numRegs(); r += widthOfPiece)
+    while (widthOfPiece > 1 && !isPiece(r))
+      widthOfPiece /= 2;
+}
 
-/// Accesses to a tile in swizzled memory: pieces of registers that lie side by side in one 16-byte chunk.
-class SwizzledAccess {
-public:
-  SwizzledAccess(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout)
-      : k(k), memory(memory), type(type), layout(layout) {
-    const std::vector<int64_t> columns = {0, 1};
-    widthOfPiece = threadAlignment(layout, columns, type.dtype());
-    for (int64_t r = 0; r < layout.numRegs(); r += widthOfPiece)
-      while (widthOfPiece > 1 && !isPiece(r))
-        widthOfPiece /= 2;
-  }
-  int64_t width() const { return widthOfPiece; }
-  llvm::Align align() const { return llvm::Align(uint64_t(widthOfPiece * dtypeBytes(type.dtype()))); }
-  /// Of the piece that starts with register `r`.
-  llvm::Value *address(int64_t r);
-
-private:
-  bool isPiece(int64_t r) const {
-    int64_t first = registerPosition(layout, r, {0, 1}), row = registerPosition(layout, r, {1, 0});
-    bool whole = first % widthOfPiece == 0 && r + widthOfPiece <= layout.numRegs();
-    for (int64_t i = 1; whole && i < widthOfPiece; ++i)
-      whole = registerPosition(layout, r + i, {0, 1}) == first + i && registerPosition(layout, r + i, {1, 0}) == row;
-    return whole;
-  }
-
-  KernelLowering &k;
-  llvm::Value *memory;
-  Type type;
-  const Layout &layout;
-  int64_t widthOfPiece;
-};
+bool SwizzledAccess::isPiece(int64_t r) const {
+  int64_t first = registerPosition(layout, r, {0, 1}), row = registerPosition(layout, r, {1, 0});
+  bool whole = first % widthOfPiece == 0 && r + widthOfPiece <= layout.numRegs();
+  for (int64_t i = 1; whole && i < widthOfPiece; ++i)
+    whole = registerPosition(layout, r + i, {0, 1}) == first + i && registerPosition(layout, r + i, {1, 0}) == row;
+  return whole;
+}
 
 llvm::Value *SwizzledAccess::address(int64_t r) {
+  // The pattern repeats after 8 rows, and from slab to slab: so much further is the same number of bytes for all threads.
+  int64_t row = start.row + registerPosition(layout, r, {1, 0}), column = start.column + registerPosition(layout, r, {0, 1});
+  int64_t columns = slabColumns(type), further = row / 8 * 8 * type.swizzle() + column / columns * slabBytes(type);
+  llvm::Value *&offset = offsets[{row % 8, column % columns}];
+  if (!offset)
+    offset = offsetOf(row % 8, column % columns);
+  llvm::Value *place = k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), memory, offset);
+  return further ? k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), place, k.i32(further)) : place;
+}
+
+llvm::Value *SwizzledAccess::offsetOf(int64_t fromRow, int64_t fromColumn) {
   // elementOffset of SharedLayout.h, for a row and a column that depend on the thread.
-  IRBuilder &ir = k.ir;
+  IRBuilder &ir = k.setup;
   int64_t bytes = dtypeBytes(type.dtype()), swizzle = type.swizzle();
-  llvm::Value *row = addIndex(ir, k.threadOffset(layout, 0), k.i32(registerPosition(layout, r, {1, 0})));
-  llvm::Value *column = addIndex(ir, k.threadOffset(layout, 1), k.i32(registerPosition(layout, r, {0, 1})));
+  llvm::Value *row = addIndex(ir, k.threadOffset(layout, 0), k.i32(fromRow));
+  llvm::Value *column = addIndex(ir, k.threadOffset(layout, 1), k.i32(fromColumn));
   llvm::Value *slab = ir.CreateUDiv(column, k.i32(slabColumns(type)));
   llvm::Value *inRow = mulIndex(ir, ir.CreateURem(column, k.i32(slabColumns(type))), k.i32(bytes));
   llvm::Value *line = ir.CreateUDiv(row, k.i32(128 / swizzle));
   llvm::Value *pattern = ir.CreateAnd(line, uint64_t(swizzle / 16 - 1));
   llvm::Value *inLine = ir.CreateXor(inRow, ir.CreateShl(pattern, uint64_t(4)));
   llvm::Value *offset = addIndex(ir, mulIndex(ir, slab, k.i32(slabBytes(type))), mulIndex(ir, row, k.i32(swizzle)));
-  return ir.CreateInBoundsGEP(ir.getInt8Ty(), memory, addIndex(ir, offset, inLine));
+  return addIndex(ir, offset, inLine);
 }
+
+namespace {
 
 void loadSwizzled(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();

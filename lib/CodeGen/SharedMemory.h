@@ -26,6 +26,33 @@ private:
   std::map<int64_t, Registers> loaded; ///< By first offset.
 };
 
+/// An element of a matrix in shared memory.
+struct SharedPlace {
+  int64_t row = 0, column = 0;
+};
+
+/// Accesses to a tile in swizzled memory, from a constant place on: pieces of registers that lie side by side in one 16-byte chunk.
+class SwizzledAccess {
+public:
+  SwizzledAccess(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout, SharedPlace start = {});
+  int64_t width() const { return widthOfPiece; }
+  llvm::Align align() const { return llvm::Align(uint64_t(widthOfPiece * dtypeBytes(type.dtype()))); }
+  /// Of the piece that starts with register `r`.
+  llvm::Value *address(int64_t r);
+
+private:
+  bool isPiece(int64_t r) const;
+  llvm::Value *offsetOf(int64_t fromRow, int64_t fromColumn);
+
+  KernelLowering &k;
+  llvm::Value *memory;
+  Type type;
+  const Layout &layout;
+  SharedPlace start;
+  int64_t widthOfPiece;
+  std::map<std::pair<int64_t, int64_t>, llvm::Value *> offsets; ///< Of the thread's elements at rows below 8 of the first slab.
+};
+
 /// The largest power of two of elements, up to 16 bytes, that divides what every lane and warp mode of `layout` adds to a position
 /// with these strides (0 for an axis that does not count).
 int64_t threadAlignment(const Layout &layout, const std::vector<int64_t> &strides, DType dtype);

@@ -76,14 +76,6 @@ std::string wgmmaFlags(DType type, bool inRegisters, bool aTransposed, bool tran
 
 } // namespace
 
-/// Registers `r` and `r + 1` of a 16-bit tile in one i32.
-static llvm::Value *packPair(KernelLowering &k, const Registers &registers, size_t r) {
-  IRBuilder &ir = k.ir;
-  auto *pair = llvm::FixedVectorType::get(registers[r]->getType(), 2);
-  llvm::Value *value = ir.CreateInsertElement(llvm::PoisonValue::get(pair), registers[r], uint64_t(0));
-  return ir.CreateBitCast(ir.CreateInsertElement(value, registers[r + 1], uint64_t(1)), ir.getInt32Ty());
-}
-
 void lowerUndefined(KernelLowering &k, Operation &op) {
   // As zeros ptxas would write them for every tile, though the first product does not read them.
   Type type = op.result()->type();
@@ -113,7 +105,8 @@ void lowerWgmma(KernelLowering &k, Operation &op) {
     size_t number = call.nextNumber();
     if (inRegisters) {
       for (size_t pair = 0; pair < 4; ++pair)
-        call.addOperand(packPair(k, k.get(op.operand(0)), 8 * step + 2 * pair), "r");
+        call.addOperand(packPair(k.ir, k.get(op.operand(0))[8 * step + 2 * pair], k.get(op.operand(0))[8 * step + 2 * pair + 1]),
+                        "r");
       left = "{" + numberedOperands(number, 4) + "}";
     } else {
       call.addOperand(as[step], "l");
@@ -195,7 +188,7 @@ void lowerStMatrix(KernelLowering &k, Operation &op) {
     address = ir.CreateInBoundsGEP(ir.getInt8Ty(), address, k.i32(q / perSlab * slabBytes(type)));
     std::vector<llvm::Value *> operands = {address};
     for (size_t pair = 0; pair < 4; ++pair)
-      operands.push_back(packPair(k, registers, size_t(8 * q) + 2 * pair));
+      operands.push_back(packPair(ir, registers[size_t(8 * q) + 2 * pair], registers[size_t(8 * q) + 2 * pair + 1]));
     ir.CreateIntrinsic(llvm::Intrinsic::nvvm_stmatrix_sync_aligned_m8n8_x4_b16, {address->getType()}, operands);
   }
 }

@@ -52,9 +52,12 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   }
   if (stage >= Stage::Machine) {
     add("specialize-warps", Level::Masked);
+    add("fragment-products", Level::Masked); // As specialize-warps, for other units: a kernel goes one of the two ways.
     add("pipeline", Level::Machine);
+    add("multistage", Level::Machine);
     add("stage-stores", Level::Machine);
     add("persist", Level::Machine); // After stage-stores, which ends what a role does: it wraps all of that.
+    add("rasterize", Level::Machine);
     add("layout", Level::Masked);
     add("dce", Level::Machine); // Dot operands were copied; the originals are dead.
     add("sink-reductions", Level::Machine);

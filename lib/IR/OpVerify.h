@@ -57,6 +57,10 @@ void verifyBarrier(Operation &op, VerifyReporter &reporter);
 void verifyMbarrierInit(Operation &op, VerifyReporter &reporter);
 void verifyMbarrierUse(Operation &op, VerifyReporter &reporter);
 void verifyTma(Operation &op, VerifyReporter &reporter);
+void verifyCpAsync(Operation &op, VerifyReporter &reporter);
+void verifyCpAsyncWait(Operation &op, VerifyReporter &reporter);
+void verifyLdMatrix(Operation &op, VerifyReporter &reporter);
+void verifyMma(Operation &op, VerifyReporter &reporter);
 void verifyUndefined(Operation &op, VerifyReporter &reporter);
 void verifyWgmma(Operation &op, VerifyReporter &reporter);
 void verifyWgmmaWait(Operation &op, VerifyReporter &reporter);
@@ -79,8 +83,8 @@ Type gatheredType(const Operation &op);
 Type meanType(const Operation &op);
 Type argmaxType(const Operation &op);
 
-/// Threads that run the operation: of the role's instance or of the kernel; 0 if unknown.
-int64_t threadsAround(const Operation &op);
+/// The number that an index is; `otherwise` if it is not a constant.
+int64_t constantOf(const Value &value, int64_t otherwise);
 /// Checks that accumulators in flight which a region carries come back in their own places.
 bool checkInflightSlots(Operation &loop, VerifyReporter &reporter);
 

@@ -12,13 +12,6 @@ namespace minic {
 
 //===-- Roles ---------------------------------------------------------------------------------------------------------------===//
 
-int64_t threadsAround(const Operation &op) {
-  if (Operation *role = roleOf(op))
-    return roleWarps(*role) * 32;
-  const Attribute *threads = op.function().attr("threads");
-  return threads && threads->asInt() ? *threads->asInt() : 0;
-}
-
 namespace {
 
 /// The limits of setmaxnreg (PTX ISA).
@@ -180,7 +173,7 @@ void verifyStage(Operation &op, VerifyReporter &reporter) {
   expectResult(op, 0, op.module().context().type(one), reporter);
 }
 
-static int64_t constantOf(const Value &value, int64_t otherwise) {
+int64_t constantOf(const Value &value, int64_t otherwise) {
   const Operation *op = value.definition();
   const Attribute *number = op && op->is(OpKind::Constant) ? op->attr("value") : nullptr;
   return number && number->asInt() ? *number->asInt() : otherwise;

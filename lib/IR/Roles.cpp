@@ -21,6 +21,13 @@ int64_t roleInstances(const Operation &role) { return intOr(role, "instances", 1
 int64_t roleRegisters(const Operation &role) { return intOr(role, "regs", 0); }
 bool isOneThread(const Operation &role) { return role.wordAttr("active") == "thread"; }
 
+int64_t threadsAround(const Operation &op) {
+  if (Operation *role = roleOf(op))
+    return roleWarps(*role) * 32;
+  const Attribute *threads = op.function().attr("threads");
+  return threads && threads->asInt() ? *threads->asInt() : 0;
+}
+
 int64_t firstWarp(const Operation &role) {
   uint64_t warps = 0; // Of text that no verifier has seen: any numbers.
   for (const Operation *op = role.prev(); op && op->is(OpKind::Role); op = op->prev())

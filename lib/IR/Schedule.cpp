@@ -45,6 +45,15 @@ RecordAttr Schedule::toAttr() const {
              {"unit", Attribute::word("wgmma")},
              {"stages", Attribute(stages)},
              {"raster", Attribute(raster)}}};
+  if (unit == Unit::Mma)
+    return {"matmul",
+            {{"bm", block[m]},
+             {"bn", block[n]},
+             {"bk", block[k]},
+             {"unit", Attribute::word("mma")},
+             {"warps", Attribute::ints({warps[m], warps[n]})},
+             {"stages", Attribute(stages)},
+             {"raster", Attribute(raster)}}};
   RecordAttr record{"matmul",
                     {{"bm", block[m]},
                      {"bn", block[n]},
@@ -69,16 +78,21 @@ class FieldReader {
 public:
   explicit FieldReader(const RecordAttr &attr) : attr(attr) {}
 
-  void word(std::string_view name, std::string_view expected) {
+  /// The word of the field, one of two.
+  std::string word(std::string_view name, std::string_view first, std::string_view second) {
     const Attribute *field = find(name);
-    if (!field || field->str() != expected)
-      fail(name, "expected `" + std::string(expected) + "`");
+    std::string text = field ? field->str() : "";
+    if (text != first && text != second)
+      fail(name, "expected `" + std::string(first) + "` or `" + std::string(second) + "`");
+    return text;
   }
-  int64_t number(std::string_view name) {
-    const Attribute *field = find(name);
-    if (!field || !field->asInt())
-      return fail(name, "expected an integer"), 1;
-    return checked(name, *field->asInt());
+  int64_t number(std::string_view name) { return checked(name, integer(name)); }
+  /// A count, which need be no power of two.
+  int64_t count(std::string_view name, int64_t most) {
+    int64_t value = integer(name);
+    if (value < 1 || value > most)
+      return fail(name, std::to_string(value) + " is not from 1 to " + std::to_string(most)), 1;
+    return value;
   }
   std::vector<int64_t> list(std::string_view name, size_t size) {
     const Attribute *field = find(name);
@@ -104,6 +118,12 @@ public:
   }
 
 private:
+  int64_t integer(std::string_view name) {
+    const Attribute *field = find(name);
+    if (!field || !field->asInt())
+      return fail(name, "expected an integer"), 1;
+    return *field->asInt();
+  }
   int64_t checked(std::string_view name, int64_t value) {
     if (value < 1 || value > (1 << 20) || !std::has_single_bit(uint64_t(value)))
       return fail(name, std::to_string(value) + " is not a power of two between 1 and 1048576"), 1;
@@ -121,7 +141,6 @@ private:
 /// The tensor cores of sm_90a: a warpgroup has 64 rows and at most 256 columns; a block of k is a swizzled row of 128 bytes.
 void readWgmma(Schedule &s, FieldReader &fields) {
   size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
-  fields.word("unit", "wgmma");
   s.unit = Schedule::Unit::Wgmma;
   if (s.block[m] != 64 && s.block[m] != 128)
     fields.fail("bm", "wgmma has 64 rows in a warpgroup, and there are one or two of those");
@@ -131,6 +150,33 @@ void readWgmma(Schedule &s, FieldReader &fields) {
     fields.fail("bk", "wgmma has blocks of 128 bytes here: 32, 64 or 128 elements");
   s.warps[m] = s.block[m] / 16;
   s.lanes[n] = 32;
+}
+
+/// The tensor cores of a warp: it has 16 rows and 8 or 16 columns at a time, and 16 elements of k. Blocks are repeats of what all
+/// warps have.
+void readMma(Schedule &s, FieldReader &fields) {
+  size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
+  s.unit = Schedule::Unit::Mma;
+  std::vector<int64_t> warps = fields.list("warps", 2);
+  s.stages = fields.count("stages", maxStages);
+  s.raster = fields.number("raster");
+  s.warps[m] = warps[0];
+  s.warps[n] = warps[1];
+  s.lanes[n] = 32;
+  std::string every = " for each of " + std::to_string(warps[0]) + " and " + std::to_string(warps[1]) + " warps";
+  if (s.block[m] < 16 * warps[0] || s.block[m] > 256)
+    fields.fail("bm", "mma has at least 16 rows" + every + " and at most 256 here");
+  if (s.block[n] < std::max<int64_t>(8 * warps[1], 16) || s.block[n] > 256)
+    fields.fail("bn", "mma has at least 8 columns" + every + ", and from 16 to 256 here");
+  if (s.block[k] < 16 || s.block[k] > 128)
+    fields.fail("bk", "mma has blocks of 16 to 128 here");
+  constexpr int64_t mostAlongAxis = 8, mostWarps = 16; // A part of the sums of all warps goes through static shared memory.
+  if (warps[0] > mostAlongAxis || warps[1] > mostAlongAxis || warps[0] * warps[1] > mostWarps)
+    fields.fail("warps", "mma has at most 8 warps along an axis and 16 together here");
+  constexpr int64_t mostAccumulators = 128; // Of 255 registers; fragments and addresses take the rest.
+  if (s.block[m] * s.block[n] > mostAccumulators * s.numThreads())
+    fields.fail("warps", "a thread would hold " + std::to_string(s.block[m] * s.block[n] / s.numThreads()) +
+                             " accumulators, more than " + std::to_string(mostAccumulators));
 }
 
 } // namespace
@@ -171,7 +217,10 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     s.block[n] = fields.number("bn");
     s.block[k] = fields.number("bk");
     if (attr.find("unit")) {
-      readWgmma(s, fields);
+      if (fields.word("unit", "wgmma", "mma") == "mma")
+        readMma(s, fields);
+      else
+        readWgmma(s, fields);
     } else {
       std::vector<int64_t> warps = fields.list("warps", 2), lanes = fields.list("lanes", 2);
       int64_t vec = fields.number("vec");
@@ -181,7 +230,7 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
         s.vec[m + i] = vec;
       }
     }
-    if (s.unit == Unit::Wgmma || attr.find("stages")) {
+    if (s.unit == Unit::Wgmma || (s.unit == Unit::Fma && attr.find("stages"))) {
       s.stages = fields.number("stages");
       s.raster = fields.number("raster");
       if (s.stages > maxStages)
@@ -281,13 +330,20 @@ Layout Schedule::coalesced(std::span<const int64_t> extents, std::span<const int
   return layout.normalized();
 }
 
-bool isWarpSpecialized(const Function &kernel) {
+static bool hasField(const Function &kernel, std::string_view name) {
   const Attribute *schedule = kernel.attr("schedule");
-  return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() &&
-         (schedule->asRecord()->find("unit") || schedule->asRecord()->find("stages"));
+  return kernel.kind == FunctionKind::Kernel && schedule && schedule->asRecord() && schedule->asRecord()->find(name);
 }
 
-Expected<Schedule> warpSpecializedSchedule(const Function &kernel, int rank) {
+bool isStaged(const Function &kernel) { return hasField(kernel, "unit") || hasField(kernel, "stages"); }
+
+bool isWarpSpecialized(const Function &kernel) { return isStaged(kernel) && !runsOnUnit(kernel, "mma"); }
+
+bool runsOnUnit(const Function &kernel, std::string_view unit) {
+  return hasField(kernel, "unit") && kernel.attr("schedule")->asRecord()->find("unit")->str() == unit;
+}
+
+Expected<Schedule> stagedSchedule(const Function &kernel, int rank) {
   auto schedule = Schedule::parseForKernel(*kernel.attr("schedule")->asRecord(), rank);
   if (schedule)
     return schedule;

@@ -1,5 +1,10 @@
 #include "minic/IR/SharedLayout.h"
 
+#include "minic/IR/Schedule.h"
+
+#include <algorithm>
+#include <array>
+
 namespace minic {
 
 static constexpr int64_t chunkBytes = 16;
@@ -52,6 +57,44 @@ int64_t elementOffset(Type smem, std::span<const int64_t> index) {
 
 Layout wgmmaLayout(int64_t columns) {
   return {.reg = {{1, 2, 1}, {0, 2, 8}, {1, columns / 8, 8}}, .lane = {{1, 4, 2}, {0, 8, 1}}, .warp = {{0, 4, 16}}};
+}
+
+Layout MmaTiling::a() const {
+  return Layout{.reg = {{1, 2, 1}, {0, 2, 8}, {1, 2, 8}, {0, rows / (16 * warpsM), 16 * warpsM}},
+                .lane = {{1, 4, 2}, {0, 8, 1}},
+                .warp = {{-1, warpsN, 0}, {0, warpsM, 16}}}
+      .normalized();
+}
+
+Layout MmaTiling::b() const {
+  int64_t own = columnsOfWarp();
+  return Layout{.reg = {{0, 2, 1}, {0, 2, 8}, {1, own / 8, 8}, {1, columns / (own * warpsN), own * warpsN}},
+                .lane = {{0, 4, 2}, {1, 8, 1}},
+                .warp = {{1, warpsN, own}, {-1, warpsM, 0}}}
+      .normalized();
+}
+
+Layout MmaTiling::accumulators(int64_t partRows, int64_t partColumns) const {
+  int64_t own = columnsOfWarp();
+  return Layout{.reg = {{1, 2, 1},
+                        {0, 2, 8},
+                        {1, own / 8, 8},
+                        {1, partColumns / (own * warpsN), own * warpsN},
+                        {0, partRows / (16 * warpsM), 16 * warpsM}},
+                .lane = {{1, 4, 2}, {0, 8, 1}},
+                .warp = {{1, warpsN, own}, {0, warpsM, 16}}}
+      .normalized();
+}
+
+std::array<int64_t, 2> MmaTiling::part() const {
+  constexpr int64_t line = 64, sumsOfThread = 16;
+  int64_t wide = std::max(columnsOfWarp() * warpsN, std::min(line, columns));
+  return {std::clamp(sumsOfThread * 32 * warpsM * warpsN / wide, 16 * warpsM, rows), wide};
+}
+
+Layout cpAsyncLayout(Type memory, int64_t vec, int64_t warps) {
+  const std::array<int, 2> order{1, 0};
+  return Schedule::coalesced(memory.extents(), order, vec, warps);
 }
 
 } // namespace minic

@@ -41,13 +41,14 @@ void Agent::start(const Body &body) {
   blocked = false;
   wgmmas.clear();
   tmaStores.clear();
+  copiesStarted = copyGroups = 0;
   frames.clear();
   frames.push_back({&body});
 }
 
 void Agent::startKernel() {
   slots.assign(kernel.slotTypes.size(), {});
-  time.start(Clock(2 * kernel.agents + kernel.mbarriers, 0));
+  time.start(Clock(timelinesOfAgent * kernel.agents + kernel.mbarriers, 0));
   const Attribute *threads = kernel.function->attr("threads");
   warps = threads && threads->asInt() ? *threads->asInt() / 32 : 1;
   start(kernel.body);
@@ -204,6 +205,16 @@ bool Agent::execSimple(const Instr &instr) {
   case OpKind::TmaStoreWait:
     retireReads(tmaStores, instr.op->intAttr("pending"), firstThread);
     return true;
+  case OpKind::CpAsync:
+    return cpAsync(instr);
+  case OpKind::CpAsyncCommit:
+    ++copyGroups;
+    return true;
+  case OpKind::CpAsyncWait:
+    time.landed(uint32_t(std::max<int64_t>(int64_t(copyGroups) - instr.op->intAttr("pending"), 0)));
+    return true;
+  case OpKind::LdMatrix:
+    return ldMatrix(instr);
   case OpKind::Undefined:
     return undefined(instr);
   case OpKind::Wgmma:
@@ -215,6 +226,7 @@ bool Agent::execSimple(const Instr &instr) {
   case OpKind::Reduce:
     return reduce(instr);
   case OpKind::Dot:
+  case OpKind::Mma:
     return dot(instr, slots[size_t(instr.in[2])].lanes);
   default:
     return elementwise(instr);

@@ -93,6 +93,8 @@ private:
   template <typename T> bool packShared(const Instr &instr, unsigned which, const DotOperand &operand, std::vector<T> &packed);
   template <typename T> bool dotAs(const Instr &instr, const DotInfo &info, const LaneArray &acc);
   bool undefined(const Instr &instr);
+  bool cpAsync(const Instr &instr);
+  bool ldMatrix(const Instr &instr);
   bool wgmma(const Instr &instr);
   bool wgmmaWait(const Instr &instr);
   bool extractTile(const Instr &instr);
@@ -125,6 +127,7 @@ private:
   bool writeShared(const Instr &instr, const Slot &to, const SharedInfo &info, const LaneArray &value, const Stamp *landing);
   /// `async`: an asynchronous read, which keeps the cells until it is retired.
   bool readShared(const Instr &instr, const Slot &from, const SharedInfo &info, AsyncReads *async, LaneArray &result);
+  std::string waitFor(const Stamp &copy) const;
   Diagnostic unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const;
   bool sharedFault(const Instr &instr, const SharedFault &fault, int memory, int64_t cell, const std::string &where);
 
@@ -185,7 +188,8 @@ private:
   std::vector<Slot> slots;
   std::vector<Frame> frames;
   std::deque<AsyncReads> wgmmas, tmaStores;
-  std::vector<Lanes> operandLanes; // Reused by each elementwise op.
+  uint32_t copyGroups = 0, copiesStarted = 0; ///< Groups of cp_async so far; the last one that has copies.
+  std::vector<Lanes> operandLanes;            // Reused by each elementwise op.
 };
 
 } // namespace minic::interp

@@ -36,7 +36,9 @@ public:
   uint64_t program = 0;
   std::vector<BufferTraffic> issued;
   std::vector<Mbarrier> mbarriers;
-  size_t timelineOf(const Mbarrier &mbarrier) const { return 2 * kernel.agents + size_t(&mbarrier - mbarriers.data()); }
+  size_t timelineOf(const Mbarrier &mbarrier) const {
+    return timelinesOfAgent * kernel.agents + size_t(&mbarrier - mbarriers.data());
+  }
   /// Index of fresh shared memory; its contents are undefined.
   int allocate(DType dtype, int64_t cells);
   SharedMemory &memory(int index) { return *shared[size_t(index)]; }

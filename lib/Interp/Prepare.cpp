@@ -118,11 +118,10 @@ bool Preparer::addParam(const Value &param) {
   return true;
 }
 
-const ThreadMap *Preparer::threadsOf(Type type) {
-  const Layout *layout = type.layout();
-  if (!layout)
-    return nullptr;
-  std::vector<int64_t> extents = type.extents(), strides = rowMajorStrides(extents);
+const ThreadMap *Preparer::threadsOf(Type type) { return type.layout() ? threadsOf(*type.layout(), type.extents()) : nullptr; }
+
+const ThreadMap *Preparer::threadsOf(const Layout &layout, const std::vector<int64_t> &extents) {
+  std::vector<int64_t> strides = rowMajorStrides(extents);
   auto [it, isNew] = kernel->threadMaps.try_emplace({layout, extents});
   ThreadMap &map = it->second;
   if (!isNew)
@@ -136,17 +135,17 @@ const ThreadMap *Preparer::threadsOf(Type type) {
     return sum;
   };
   std::vector<int64_t> regs;
-  for (int64_t r = 0; r < layout->numRegs(); ++r) {
+  for (int64_t r = 0; r < layout.numRegs(); ++r) {
     std::fill(index.begin(), index.end(), 0);
-    layout->addRegister(r, index);
+    layout.addRegister(r, index);
     regs.push_back(offset());
   }
-  int64_t elements = *checkedProduct(extents), lanes = layout->numLanes();
+  int64_t elements = *checkedProduct(extents), lanes = layout.numLanes();
   map.writer.assign(size_t(elements), noThread);
   map.reader.assign(size_t(elements), noThread);
-  for (int64_t thread = 0; thread < lanes * layout->numWarps(); ++thread) {
+  for (int64_t thread = 0; thread < lanes * layout.numWarps(); ++thread) {
     std::fill(index.begin(), index.end(), 0);
-    layout->addThread(thread % lanes, thread / lanes, index);
+    layout.addThread(thread % lanes, thread / lanes, index);
     int64_t base = offset();
     for (int64_t reg : regs) {
       if (base + reg >= elements)

@@ -73,13 +73,20 @@ struct SharedInfo {
   const CellMap *cells = nullptr;
   const ThreadMap *threads = nullptr;
 };
-/// A copy of tma: a box of global memory, and the shared memory that has its elements in the same order.
+/// A copy of tma or cp_async: a box of global memory, and the shared memory that has its elements in the same order.
 struct TmaInfo {
   AccessInfo box;
   SharedInfo memory;
   int64_t bytes = 0;
   int64_t slabColumns = 0; ///< What the last index is a multiple of; 0: any.
   bool tf32 = false;       ///< Loaded elements are rounded.
+};
+/// ldmatrix: the box that is read, as its result has it.
+struct LdMatrixInfo {
+  Type memory;
+  std::vector<int64_t> extents;
+  const ThreadMap *threads = nullptr;
+  bool transposed = false;
 };
 struct MbarrierInfo {
   size_t first = 0; ///< Among the kernel's.
@@ -137,7 +144,7 @@ struct Instr {
   std::vector<int> release; ///< Slots that nothing after this reads.
   uint32_t ordinal = 0;     ///< Position in the kernel's text.
   std::variant<std::monostate, ConstantInfo, ProgramIdInfo, ForInfo, IotaInfo, InBoundsInfo, BroadcastInfo, SpreadInfo, AccessInfo,
-               AllocSharedInfo, StageInfo, SharedInfo, TmaInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
+               AllocSharedInfo, StageInfo, SharedInfo, TmaInfo, LdMatrixInfo, MbarrierInfo, RoleInfo, PartInfo, ReduceInfo, DotInfo>
       info;
 };
 
@@ -168,7 +175,7 @@ struct PreparedKernel {
   std::vector<const Instr *> instrs; ///< By ordinal.
   Body body;
   size_t agents = 1, mbarriers = 0; ///< The body and all instances of roles; all mbarriers.
-  std::map<std::pair<const Layout *, std::vector<int64_t>>, ThreadMap> threadMaps;
+  std::map<std::pair<Layout, std::vector<int64_t>>, ThreadMap> threadMaps;
   std::map<Type, CellMap> cellMaps;
   int64_t elementsOf(int slot) const { return slotElements[size_t(slot)]; }
   std::vector<int64_t> slotElements; ///< Lanes of a scalar (1), tile or smem.

@@ -62,6 +62,29 @@ bool Preparer::prepareTma(const Operation &op, Instr &instr) {
   return true;
 }
 
+/// The access of a tile with the memory's axes, which are the buffer's last two; pieces are copied by the threads of a layout.
+bool Preparer::prepareCpAsync(const Operation &op, Instr &instr) {
+  const Value *buffer = op.operand(0);
+  if (buffer->argumentOf() != &function.body())
+    return fail(ErrorCode::CannotInterpret, "the buffer of a copy is not a parameter of the kernel", &op);
+  Type memory = op.operand(1)->type();
+  int64_t vec = op.intAttr("vec");
+  TmaInfo info{.memory = sharedInfo(memory, Type())};
+  info.memory.threads = threadsOf(cpAsyncLayout(memory, vec, threadsAround(op) / 32), memory.extents());
+  info.box.extents = memory.extents();
+  info.box.dims.assign(size_t(buffer->type().rank()), AccessInfo::oneIndex);
+  info.box.dims.end()[-2] = 0;
+  info.box.dims.end()[-1] = 1;
+  info.box.masked.assign(2, false);
+  for (int64_t axis : op.intsAttr("mask"))
+    info.box.masked[size_t(axis)] = true;
+  info.box.fill = Scalar{0};
+  info.box.vec = vec;
+  info.box.vecAxis = 1;
+  instr.info = std::move(info);
+  return true;
+}
+
 bool Preparer::prepareSpread(const Operation &op, Instr &instr) {
   Type part = op.operand(0)->type();
   if (!part.layout() || !op.result()->type().layout())
@@ -105,24 +128,39 @@ bool Preparer::prepareRole(const Operation &op, Instr &instr) {
   return ok;
 }
 
+/// A dot of row-major operands, with sums in f32.
+DotInfo Preparer::productOf(int64_t rows, int64_t columns, int64_t k) const {
+  DotInfo info{.contracted = k, .compute = DType::F32, .run = columns, .rhsStep = 1};
+  info.lhs = {.loop = {k, rows}, .stride = {1, k}, .outer = rows};
+  info.rhs = {.loop = {k, columns}, .stride = {columns, 1}, .outer = columns};
+  for (int64_t row = 0; row < rows; ++row)
+    info.runs.push_back({row * columns, row, 0});
+  return info;
+}
+
+bool Preparer::prepareMma(const Operation &op, Instr &instr) {
+  std::vector<int64_t> lhs = op.operand(0)->type().extents(), rhs = op.operand(1)->type().extents();
+  instr.info = productOf(lhs[0], rhs[1], lhs[1]);
+  return true;
+}
+
 /// A dot of 64xK (Kx64) by KxN (NxK) whose shared operands are read asynchronously, by all threads together.
 bool Preparer::prepareWgmma(const Operation &op, Instr &instr) {
   Type lhs = op.operand(0)->type(), rhs = op.operand(1)->type();
   std::vector<int64_t> acc = op.result()->type().extents();
   int64_t rows = acc[0], columns = acc[1], k = rhs.extents()[op.wordAttr("form")[1] == 't' ? 1 : 0];
-  bool aTransposed = op.wordAttr("form")[0] == 't', transposed = op.wordAttr("form")[1] == 't';
-  DotInfo info{.async = true, .contracted = k, .compute = op.result()->type().dtype(), .run = columns, .rhsStep = 1};
-  info.lhs = {.loop = {k, rows}, .outer = rows};
-  info.lhs.stride = aTransposed ? std::vector<int64_t>{rows, 1} : std::vector<int64_t>{1, k};
-  info.rhs = {.loop = {k, columns}, .outer = columns};
-  info.rhs.stride = transposed ? std::vector<int64_t>{1, k} : std::vector<int64_t>{columns, 1};
+  DotInfo info = productOf(rows, columns, k);
+  info.async = true;
+  info.compute = op.result()->type().dtype();
+  if (op.wordAttr("form")[0] == 't')
+    info.lhs.stride = {rows, 1};
+  if (op.wordAttr("form")[1] == 't')
+    info.rhs.stride = {1, k};
   if (lhs.isSmem())
     info.lhs.cells = cellsOf(lhs);
   info.rhs.cells = cellsOf(rhs);
   info.lhs.readers.assign(size_t(rows), manyThreads);
   info.rhs.readers.assign(size_t(columns), manyThreads);
-  for (int64_t row = 0; row < rows; ++row)
-    info.runs.push_back({row * columns, row, 0});
   instr.info = std::move(info);
   return true;
 }
@@ -149,6 +187,15 @@ bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
   case OpKind::TmaLoad:
   case OpKind::TmaStore:
     return prepareTma(op, instr);
+  case OpKind::CpAsync:
+    return prepareCpAsync(op, instr);
+  case OpKind::LdMatrix: {
+    Type tile = op.result()->type();
+    instr.info = LdMatrixInfo{op.operand(0)->type(), tile.extents(), threadsOf(tile), op.wordAttr("form") == "t"};
+    return true;
+  }
+  case OpKind::Mma:
+    return prepareMma(op, instr);
   case OpKind::MbarrierInit:
     return prepareMbarrier(op, instr);
   case OpKind::Role:
@@ -162,6 +209,8 @@ bool Preparer::prepareMachine(const Operation &op, Instr &instr) {
     return prepareSpread(op, instr);
   case OpKind::ConvertLayout:
   case OpKind::BarrierOp:
+  case OpKind::CpAsyncCommit:
+  case OpKind::CpAsyncWait:
   case OpKind::ClusterArrive:
   case OpKind::ClusterWait:
   case OpKind::FenceAsync:

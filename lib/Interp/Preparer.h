@@ -33,10 +33,13 @@ private:
   bool prepareMachine(const Operation &op, Instr &instr);
   bool prepareAllocShared(const Operation &op, Instr &instr);
   bool prepareTma(const Operation &op, Instr &instr);
+  bool prepareCpAsync(const Operation &op, Instr &instr);
+  bool prepareMma(const Operation &op, Instr &instr);
   bool prepareSpread(const Operation &op, Instr &instr);
   bool prepareMbarrier(const Operation &op, Instr &instr);
   bool prepareRole(const Operation &op, Instr &instr);
   bool prepareWgmma(const Operation &op, Instr &instr);
+  DotInfo productOf(int64_t rows, int64_t columns, int64_t k) const;
   SharedInfo sharedInfo(Type memory, Type tile);
   const CellMap *cellsOf(Type memory);
   bool prepareReduce(const Operation &op, Instr &instr);
@@ -45,6 +48,7 @@ private:
   void operandOfDot(const Value &value, std::span<const int64_t> axes, std::span<const int64_t> contracted, DotOperand &operand,
                     std::vector<int64_t> &packedStrides);
   const ThreadMap *threadsOf(Type type);
+  const ThreadMap *threadsOf(const Layout &layout, const std::vector<int64_t> &extents);
   void findLastUses(Body &body, std::span<const int> yields);
   void number(Body &body);
 

@@ -52,14 +52,23 @@ bool Agent::sharedView(const Instr &instr) {
   return true;
 }
 
+/// What tells that an asynchronous copy has landed.
+std::string Agent::waitFor(const Stamp &copy) const {
+  return time.observer().isTma(copy) ? "mbarrier_wait that covers its tma_load"
+                                     : "cp_async_wait, and a barrier, that cover its cp_async";
+}
+
 Diagnostic Agent::unordered(const Instr &instr, const Stamp &earlier, const std::string &place) const {
   // What the kernel's body does is ordered by a barrier, before threads of a role as among its own.
   bool byBarrier = earlier.timeline == time.observer().self || earlier.timeline == 0;
-  std::string message = time.observer().isAsync(earlier) ? place + " is written before the mbarrier_wait that covers its tma_load"
+  std::string message = time.observer().isAsync(earlier) ? place + " is written before the " + waitFor(earlier)
                         : byBarrier ? "two threads touch " + place + ", one of them writes it, and no barrier is between"
                                     : "two roles touch " + place + ", one of them writes it, and no mbarrier orders them";
   Diagnostic error = fault(instr, ErrorCode::SharedRace, std::move(message));
-  error.fix = byBarrier ? "put a `barrier` between the two" : "wait on an mbarrier that the other arrives at";
+  bool byCopyWait = time.observer().isAsync(earlier) && !time.observer().isTma(earlier);
+  error.fix = byCopyWait  ? "put a `cp_async_wait` and then a `barrier` between the two"
+              : byBarrier ? "put a `barrier` between the two"
+                          : "wait on an mbarrier that the other arrives at";
   return error;
 }
 
@@ -73,8 +82,9 @@ bool Agent::sharedFault(const Instr &instr, const SharedFault &found, int memory
   case SharedFault::Undefined:
     return fail(instr, ErrorCode::UndefinedRead, place + " is read, and nothing has written it");
   case SharedFault::NotLanded:
-    error = fault(instr, ErrorCode::UndefinedRead, place + " is read before the mbarrier_wait that covers its tma_load");
-    error.fix = "put an `mbarrier_wait` for the tma_load's phase before";
+    error = fault(instr, ErrorCode::UndefinedRead, place + " is read before the " + waitFor(found.earlier));
+    error.fix = time.observer().isTma(found.earlier) ? "put an `mbarrier_wait` for the tma_load's phase before"
+                                                     : "put a `cp_async_wait` for the copy's group and then a `barrier` before";
     break;
   case SharedFault::Unfenced:
     error = fault(instr, ErrorCode::UndefinedRead,

@@ -2,7 +2,8 @@
 //
 // Each agent (the kernel's body, an instance of a role) counts its own time. A vector clock says of every timeline up to when its
 // events are known to have happened; barriers and mbarriers pass that knowledge on. Besides the agents' timelines there is one for
-// the fences of each agent, and one for each mbarrier, whose time is its completed phases: what tma_load writes happens there.
+// the fences of each agent, one for its groups of cp_async, one for the fences after those, and one for each mbarrier, whose time
+// is its completed phases: what tma_load writes happens there.
 #pragma once
 
 #include "Prepare.h"
@@ -11,7 +12,8 @@
 
 namespace minic::interp {
 
-/// Agents first, then their fences, then the mbarriers.
+/// Agents first, then their fences, their groups of copies and the fences of these, then the mbarriers.
+inline constexpr size_t timelinesOfAgent = 4;
 using Clock = std::vector<uint32_t>;
 
 inline void join(Clock &clock, const Clock &other) {
@@ -33,7 +35,9 @@ struct Observer {
   uint32_t now, fenced;
   uint16_t self, agents;
 
+  /// Written by a copy that goes on by itself; by one of TMA, which is no store of a thread.
   bool isAsync(const Stamp &stamp) const { return stamp.timeline >= 2 * agents; }
+  bool isTma(const Stamp &stamp) const { return stamp.timeline >= timelinesOfAgent * agents; }
   /// Whether that happened before what `thread` does now.
   bool isPast(const Stamp &stamp, int32_t thread) const {
     return stamp.time <= known[stamp.timeline] || (stamp.thread == thread && thread >= 0);
@@ -53,31 +57,42 @@ public:
   void start(Clock atStart) {
     known = std::move(atStart);
     now = 1;
-    fenced = 0;
+    fenced = copied = copiedAtFence = 0;
   }
   Observer observer() const { return {known.data(), now, fenced, self, agents}; }
   const Clock &knowledge() const { return known; }
 
   /// All threads of the agent meet.
-  void meet() {
-    known[self] = now++;
-    known[size_t(self) + agents] = fenced;
+  void meet() { tell(known); }
+  void fence() {
+    fenced = now++;
+    copiedAtFence = copied;
   }
-  void fence() { fenced = now++; }
+  /// Each thread's groups of copies up to this one have landed.
+  void landed(uint32_t group) { copied = std::max(copied, group); }
+  uint32_t landedGroups() const { return copied; }
+  uint16_t timelineOfCopies() const { return uint16_t(self + 2 * agents); }
   void acquire(const Clock &from) { join(known, from); }
   /// Passes on what is known: to all that happened so far where all threads do this, else to what their last meeting knew.
   void release(Clock &to, bool all) {
     join(to, known);
-    if (!all)
-      return;
-    to[self] = now++;
-    to[size_t(self) + agents] = fenced;
+    if (all)
+      tell(to);
   }
 
 private:
+  /// What all of its threads did so far.
+  void tell(Clock &to) {
+    to[self] = now++;
+    to[size_t(self) + agents] = fenced;
+    to[size_t(self) + 2 * size_t(agents)] = copied;
+    to[size_t(self) + 3 * size_t(agents)] = copiedAtFence;
+  }
+
   uint16_t self, agents; ///< Its timeline; how many agents there are, after whose timelines those of the fences start.
   uint32_t now = 1;
-  uint32_t fenced = 0; ///< When all of its threads last fenced what they wrote.
+  uint32_t fenced = 0;                    ///< When all of its threads last fenced what they wrote.
+  uint32_t copied = 0, copiedAtFence = 0; ///< The last group of copies that each thread waited for, and that before the fence.
   /// Of itself: when its threads last met. What one of its threads did since is ordered for that thread only.
   Clock known;
 };
@@ -87,7 +102,7 @@ struct SharedFault {
   enum Kind : uint8_t {
     None,
     Undefined, ///< Nothing wrote what is read.
-    NotLanded, ///< A tma_load wrote what is read, and no wait covers that.
+    NotLanded, ///< A tma_load or cp_async wrote what is read, and no wait covers that.
     Race,      ///< The two are not ordered.
     Unfenced,  ///< Stores wrote it, and the asynchronous reader may not see that.
     InFlight,  ///< A wgmma or tma_store is still reading what is written.
@@ -109,7 +124,7 @@ public:
       return {SharedFault::Undefined};
     if (!who.isPast(cell.written, thread))
       return {who.isAsync(cell.written) ? SharedFault::NotLanded : SharedFault::Race, cell.written};
-    if (async && !who.isAsync(cell.written) && !who.isFenced(cell.written, thread))
+    if (async && !who.isTma(cell.written) && !who.isFenced(cell.written, thread))
       return {SharedFault::Unfenced, cell.written};
     return {};
   }

@@ -31,6 +31,13 @@ const Operation *Agent::readerOf(int memory, int64_t cell) const {
 }
 
 bool Agent::checkEnd() {
+  if (copiesStarted > time.landedGroups())
+    return report(Diagnostic{.code = ErrorCode::SharedRace,
+                             .message = "kernel '" + kernel.function->name +
+                                        "': the text ends while a cp_async is under way, "
+                                        "without a cp_async_wait",
+                             .loc = kernel.function->loc,
+                             .fix = "put `cp_async_commit` behind the copies and `cp_async_wait pending = 0` at the end"});
   for (const auto *groups : {&wgmmas, &tmaStores}) {
     if (groups->empty())
       continue;

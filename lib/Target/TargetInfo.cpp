@@ -7,11 +7,12 @@ namespace minic {
 
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; PTX ISA, "Target ISA Notes".
 static constexpr std::array targets = {
-    TargetInfo{"sm_80", 8, 0, 70, 32, 108, 49152, 166912, 1024, 65536, 255, 4096},
-    TargetInfo{"sm_89", 8, 9, 78, 32, 142, 49152, 101376, 1024, 65536, 255, 4096},
-    TargetInfo{"sm_90a", 9, 0, 81, 32, 132, 49152, 232448, 1024, 65536, 255, 32764},
-    TargetInfo{"sm_100", 10, 0, 86, 32, 148, 49152, 232448, 1024, 65536, 255, 32764},
-    TargetInfo{"sm_120", 12, 0, 87, 32, 188, 49152, 101376, 1024, 65536, 255, 32764},
+    TargetInfo{"sm_80", 8, 0, 70, 32, 108, 49152, 166912, 1024, 65536, 255, 1024, 4096},
+    TargetInfo{"sm_86", 8, 6, 71, 32, 84, 49152, 101376, 1024, 65536, 255, 512, 4096},
+    TargetInfo{"sm_89", 8, 9, 78, 32, 142, 49152, 101376, 1024, 65536, 255, 512, 4096},
+    TargetInfo{"sm_90a", 9, 0, 81, 32, 132, 49152, 232448, 1024, 65536, 255, 1024, 32764},
+    TargetInfo{"sm_100", 10, 0, 86, 32, 148, 49152, 232448, 1024, 65536, 255, 1024, 32764},
+    TargetInfo{"sm_120", 12, 0, 87, 32, 188, 49152, 101376, 1024, 65536, 255, 512, 32764},
 };
 
 std::span<const TargetInfo> allTargets() { return targets; }

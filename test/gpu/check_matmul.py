@@ -2,14 +2,17 @@
 """Random matmuls with what is fused behind them, against f64.
 
     PYTHONPATH=tools/python test/gpu/check_matmul.py [--device auto|cpu|cuda:0] [--count N] [--seed N] [--large] [--only TYPE]
+        [--target sm_80] [--mma]
 
 Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type (of f32 how it may be rounded or split), whether
 x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, a result of another type, a second
-result. Rows of NaN and inf in x and columns of them in w must stay in theirs. On the GPU a second run has to give the same bits. Each result must
+result. Rows of NaN and inf in x and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
+schedule for the tensor cores of a warp where one for tensor cores was chosen. On the GPU a second run has to give the same bits. Each result must
 be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
 import argparse
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -183,9 +186,27 @@ class Combination:
         return ""
 
 
-def outputs_of(combination, device):
-    artifact = minic.compile(combination.text)
-    executable = artifact.load(device)
+def mma_schedule(rng):
+    pick = lambda *choices: int(choices[rng.integers(len(choices))])
+    while True:
+        warps_m, warps_n = pick(1, 2, 4), pick(1, 2, 4)
+        bm, bn, bk, stages = pick(16, 32, 64, 128), pick(16, 32, 64, 128, 256), pick(16, 32, 64), pick(1, 2, 3, 4, 5)
+        fits = bm >= 16 * warps_m and bn >= 8 * warps_n and bm * bn <= 128 * 32 * warps_m * warps_n
+        if fits and stages * (bm + bn) * bk * 2 <= 64 << 10:
+            return f"#matmul<bm = {bm}, bn = {bn}, bk = {bk}, unit = mma, warps = [{warps_m}, {warps_n}], stages = {stages}, raster = {pick(1, 2, 8)}>"
+
+
+def compiled(combination, options, index):
+    if not options.mma or combination.form not in ("bf16", "f16"):
+        return minic.compile(combination.text, target=options.target)
+    rng = np.random.default_rng([options.seed, index, 1])
+    fused = minic.emit(combination.text, "fused", target=options.target)
+    return minic.compile(re.sub("#matmul<[^>]*unit[^>]*>", lambda _: mma_schedule(rng), fused))
+
+
+def outputs_of(combination, options, index):
+    artifact = compiled(combination, options, index)
+    executable = artifact.load(options.device)
     inputs = list(combination.inputs.values())
     results = executable(*inputs)
     return [np.asarray(result) for result in (results if isinstance(results, (tuple, list)) else [results])]
@@ -198,15 +219,17 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--only", choices=FORMS)
+    parser.add_argument("--target")
+    parser.add_argument("--mma", action="store_true")
     options = parser.parse_args()
     failed = 0
     for index in range(options.count):
         combination = Combination(np.random.default_rng([options.seed, index]), options.large, options.only, options.device != "cpu")
         try:
-            outputs = outputs_of(combination, options.device)
+            outputs = outputs_of(combination, options, index)
             why = combination.wrong(outputs)
             if not why and options.device != "cpu" and index % 4 == 0:
-                again = outputs_of(combination, options.device)
+                again = outputs_of(combination, options, index)
                 why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
         except minic.MinicError as error:
             why = str(error)

@@ -13,6 +13,8 @@ int64_t roleInstances(const Operation &role);
 int64_t roleRegisters(const Operation &role);
 /// Whether one thread of each instance runs the region.
 bool isOneThread(const Operation &role);
+/// Threads that run the operation: of the role's instance or of the kernel; 0 if unknown.
+int64_t threadsAround(const Operation &op);
 /// Warps, and instances of roles, before this role in the CTA.
 int64_t firstWarp(const Operation &role);
 int64_t firstInstance(const Operation &role);

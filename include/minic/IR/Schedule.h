@@ -13,8 +13,9 @@ namespace minic {
 ///   #matmul<bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4>   (batch axes have blocks of 1)
 ///   #matmul<bm = 128, bn = 256, bk = 64, unit = wgmma, stages = 4, raster = 8>    (a warpgroup for each 64 rows)
 ///   #matmul<bm = 128, bn = 256, bk = 16, warps = [4, 2], lanes = [4, 8], vec = 4, stages = 4, raster = 8>
+///   #matmul<bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 4, raster = 8>
 ///   #library<name = cublaslt>          (of a region, not of a kernel: no kernel is made, and everything else stays at its default)
-/// With `stages` warps are divided: one loads blocks through TMA, others multiply them.
+/// With `stages` and not `unit = mma` warps are divided: one loads blocks through TMA, others multiply them.
 /// A thread holds, along each axis, runs of `vec` elements; lanes come next, then warps, then repeats: an element's index is
 /// v + vec * (lane + lanes * (warp + warps * repeat)). #rows has its vec on the last axis; #matmul on m and n.
 struct Schedule {
@@ -22,7 +23,9 @@ struct Schedule {
   std::vector<int64_t> block, warps, lanes, vec;
   int64_t cluster = 1; ///< CTAs among which the warps are divided, the first ones to the first.
   int64_t align = 1;   ///< Blocks of the last axis start where memory is aligned to so many elements, at or before the row's first.
-  enum class Unit { Fma, Wgmma } unit = Unit::Fma; ///< What multiplies, of #matmul. For Wgmma the hardware gives the layout.
+  /// What multiplies, of #matmul: fused multiply-adds, the tensor cores of all targets a warp at a time, or those of sm_90a a
+  /// warpgroup at a time. For tensor cores the hardware gives the layout.
+  enum class Unit { Fma, Mma, Wgmma } unit = Unit::Fma;
   int64_t stages = 0; ///< Blocks of the operands that are on chip at a time; 0: threads load what they multiply.
   int64_t raster =
       1; ///< Rows of tiles that programs go through together, column by column: neighbours in time share operands in L2.
@@ -30,6 +33,7 @@ struct Schedule {
 
   int64_t numWarps() const;
   int64_t numThreads() const { return numWarps() * 32; }
+  bool usesTensorCores() const { return unit != Unit::Fma; }
   RecordAttr toAttr() const;
   /// A library computes the region.
   bool isLibrary() const { return family == Family::Library; }
@@ -47,10 +51,14 @@ struct Schedule {
   static Layout coalesced(std::span<const int64_t> extents, std::span<const int> order, int64_t vec, int64_t warps);
 };
 
-/// True if the kernel's schedule divides it among warps that load and warps that multiply: #matmul with `stages`.
+/// True if the kernel's schedule keeps blocks of a product's operands on chip: #matmul with `stages`.
+bool isStaged(const Function &kernel);
+/// True if it divides the kernel among warps that load and warps that multiply: all of those but `unit = mma`.
 bool isWarpSpecialized(const Function &kernel);
-/// That schedule, for a product of so many loop axes. Errors are at the kernel.
-Expected<Schedule> warpSpecializedSchedule(const Function &kernel, int rank = 3);
+/// True if it says `unit = ...`.
+bool runsOnUnit(const Function &kernel, std::string_view unit);
+/// A schedule with `stages`, for a product of so many loop axes. Errors are at the kernel.
+Expected<Schedule> stagedSchedule(const Function &kernel, int rank = 3);
 
 /// The order in which a reduction combines the positions along one tile axis, given by the layout: groups of index bits, each
 /// combined by halving (x[i] with x[i + n/2]). First the register modes, slowest first; then the lane modes; then the warp modes.

@@ -1,8 +1,10 @@
-// Where the elements of shared memory lie, and the layout in which wgmma holds a tile.
+// Where the elements of shared memory lie, and the layouts in which tensor cores hold tiles.
 #pragma once
 
 #include "minic/IR/Layout.h"
 #include "minic/IR/Type.h"
+
+#include <array>
 
 namespace minic {
 
@@ -37,5 +39,34 @@ inline constexpr int64_t wgmmaDepthBytes = 32;
 /// PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma.mma_async.m64nNk16: register 4j + 2h + c of lane l in
 /// warp w holds row 16w + l / 4 + 8h, column 8j + 2 (l mod 4) + c.
 Layout wgmmaLayout(int64_t columns);
+
+/// How the warps of mma hold its tiles, `warpsM` along rows and `warpsN` along columns, the latter fastest. PTX ISA, "Matrix
+/// Fragments for mma.m16n8k16": a pair of registers of lane l holds
+///   a, 16 rows by 16 of k:       row l / 4 (+ 8), k 2 (l mod 4) + {0, 1} (+ 8)
+///   b, 16 of k by 8 columns:     k 2 (l mod 4) + {0, 1} (+ 8), column l / 4
+///   accumulators, 16 rows by 8:  row l / 4 (+ 8), column 2 (l mod 4) + {0, 1}
+/// Warps stand side by side, each with 16 rows and 16 columns (8 if there are no more), and repeat: so parts of a tile that are as
+/// wide as all warps are cut between registers, and one ldmatrix loads two fragments of b.
+struct MmaTiling {
+  int64_t rows, columns; ///< Of the product's tile.
+  int64_t warpsM, warpsN;
+
+  static constexpr int64_t depth = 16; ///< Of k.
+  int64_t columnsOfWarp() const { return columns / warpsN < 16 ? 8 : 16; }
+  Layout a() const;
+  Layout b() const;
+  Layout accumulators() const { return accumulators(rows, columns); }
+  /// Of a part of it.
+  Layout accumulators(int64_t partRows, int64_t partColumns) const;
+  /// The part that goes through shared memory at a time, behind the product: lines of 128 bytes of 16-bit results, 16 sums of a
+  /// thread where all warps have no more.
+  std::array<int64_t, 2> part() const;
+  /// The memory for that. Its rows lie 32 bytes apart in the banks, as much as a quarter of a warp has of one.
+  static constexpr int64_t partPadding = 8;
+};
+
+/// How the threads of `warps` warps divide the pieces of shared memory that cp_async fills, `vec` elements each: side by side along
+/// its rows.
+Layout cpAsyncLayout(Type memory, int64_t vec, int64_t warps);
 
 } // namespace minic

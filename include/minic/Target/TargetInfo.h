@@ -20,7 +20,8 @@ struct TargetInfo {
   int maxThreadsPerCta;
   int registersPerMultiprocessor;
   int maxRegistersPerThread; ///< An instruction names them in 8 bits.
-  int maxParameterBytes;     ///< Kernel parameters at `minPtx`, which is the version emitted: 4096 before PTX 8.1, 32764 since.
+  int mmaRate;           ///< Products that mma adds in a multiprocessor and cycle: f16 with f32 sums ("Arithmetic Instructions").
+  int maxParameterBytes; ///< Kernel parameters at `minPtx`, which is the version emitted: 4096 before PTX 8.1, 32764 since.
 };
 
 /// All targets, oldest first.

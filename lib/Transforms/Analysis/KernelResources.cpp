@@ -61,8 +61,8 @@ private:
       } else if (!op.is(OpKind::Constant)) {
         // Accumulators of all dots live through one sweep.
         bool isDot = op.info().axes == AxisRule::Contract;
-        int64_t registers = isDot && schedule.unit == Schedule::Unit::Wgmma ? accumulatorRegisters(op)
-                                                                            : registersOf(result->type(), space.axesOf(result));
+        int64_t registers =
+            isDot && schedule.usesTensorCores() ? accumulatorRegisters(op) : registersOf(result->type(), space.axesOf(result));
         ranges[result] = {isDot ? 0 : position, position, registers};
       }
     }
@@ -83,7 +83,7 @@ private:
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {
-    if (schedule.unit == Schedule::Unit::Wgmma)
+    if (schedule.usesTensorCores())
       return partRegisters;
     int64_t elements = 1, held = 1;
     bool inner = false;

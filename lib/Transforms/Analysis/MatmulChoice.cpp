@@ -1,5 +1,6 @@
 #include "MatmulChoice.h"
 
+#include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
@@ -17,7 +18,10 @@ namespace {
 constexpr int64_t leastWork = 64;
 constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 
-/// A product that the tensor cores of sm_90a take: operands that lie in memory, where TMA reaches them or a copy of them
+bool hasWgmma(const TargetInfo &target) { return target.name == opInfo(OpKind::Wgmma).needs; }
+
+/// A product that the target's tensor cores take: operands that lie in memory, where TMA or copies of 16 bytes reach them or a copy
+/// of them
 /// (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
@@ -80,7 +84,9 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
                                                    const TargetInfo &target) {
   const auto &loops = space.axes();
   auto form = tensorCoreForm(product);
-  if (target.name != opInfo(OpKind::Wgmma).needs || !form || loops.size() < 3)
+  DType dtype = product.operand(0)->type().dtype();
+  bool isTaken = hasWgmma(target) || dtype == DType::F16 || dtype == DType::BF16; // By mma.
+  if (!form || !isTaken || loops.size() < 3)
     return std::nullopt;
   int m = space.rank() - 3, n = m + 1, k = m + 2;
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
@@ -89,13 +95,52 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batchesOf(space), size_t(space.rank()), *form};
 }
 
-/// Blocks of the operands, two parts of 64x64 of the result for each warpgroup, mbarriers.
-int64_t tensorCoreBytes(const Schedule &schedule, const TensorCoreForm &form) {
-  constexpr int64_t bytes = 2, reserved = 2048; // Of the result; mbarriers, alignment.
+/// Blocks of the operands, two parts of 64x64 of the result for each warpgroup, mbarriers, alignment.
+int64_t wgmmaBytes(const Schedule &schedule, const TensorCoreForm &form) {
+  constexpr int64_t bytes = 2, reserved = 2048; // Of the result.
   size_t n = schedule.block.size() - 2;
   int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + schedule.block[n]) * swizzledRow;
   return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
 }
+
+/// Blocks of 16-bit operands, and a part of the result on its way.
+int64_t mmaBytes(const Schedule &schedule) {
+  constexpr int64_t bytes = 2, alignment = 1024;
+  size_t n = schedule.block.size() - 2;
+  int64_t bm = schedule.block[n - 1], bn = schedule.block[n];
+  auto [partRows, partColumns] = MmaTiling{bm, bn, schedule.warps[n - 1], schedule.warps[n]}.part();
+  int64_t part = partRows * (partColumns + MmaTiling::partPadding) * 4;
+  return schedule.stages * (bm + bn) * schedule.block[n + 1] * bytes + (part + alignment - 1) / alignment * alignment;
+}
+
+/// A schedule for tensor cores that is all 1 but for what its unit says.
+Schedule tensorCoreSchedule(const TensorCoreProduct &product, Schedule::Unit unit, int64_t bm, int64_t bn, int64_t bk) {
+  Schedule s;
+  s.family = Schedule::Family::Matmul;
+  s.unit = unit;
+  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
+    list->assign(product.rank, 1);
+  size_t n = product.rank - 2;
+  s.block[n - 1] = bm;
+  s.block[n] = bn;
+  s.block[n + 1] = bk;
+  s.lanes[n] = 32;
+  s.raster = 8;
+  return s;
+}
+
+/// Cycles of all waves of programs, where one takes `perBlock` for each block of k.
+double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_t bk, double perBlock, const TargetInfo &target) {
+  constexpr int64_t unknown = 4096;
+  constexpr double filling = 1500; // Until the first block is there.
+  int64_t rows = product.rows.constant().value_or(unknown);
+  int64_t programs = product.batches * ((rows + bm - 1) / bm) * ((product.columns + bn - 1) / bn);
+  double waves = std::ceil(double(programs) / target.multiprocessors);
+  return waves * std::ceil(double(product.length) / double(bk)) * perBlock + filling;
+}
+
+/// L2 gives about 46 bytes a cycle and multiprocessor.
+double trafficOf(int64_t bytes) { return double(bytes) / 46; }
 
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
 Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
@@ -103,41 +148,58 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t unknown = 4096, enoughStages = 8;
+  constexpr int64_t enoughStages = 8;
   const TensorCoreForm &form = product.form;
-  int64_t rows = product.rows.constant().value_or(unknown), columns = product.columns;
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {
-    if ((tile.bn > 64 && columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
       continue;
-    int64_t programs = product.batches * ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
-    double waves = std::ceil(double(programs) / target.multiprocessors);
-    // m64nN takes N / 2 cycles for 32 bytes of K; L2 gives about 46 bytes a cycle and multiprocessor.
-    double math = double(form.products * tile.bm * tile.bn) / 32;
-    double traffic = double(form.parts * (tile.bm + tile.bn) * swizzledRow) / 46;
-    double filling = 1500; // Until the first block is there.
-    double cycles = waves * std::ceil(double(product.length) / double(form.depth)) * std::max(math, traffic) + filling;
+    double math = double(form.products * tile.bm * tile.bn) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
+    double traffic = trafficOf(form.parts * (tile.bm + tile.bn) * swizzledRow);
+    double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
     }
   }
-  Schedule s;
-  s.family = Schedule::Family::Matmul;
-  s.unit = Schedule::Unit::Wgmma;
-  for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
-    list->assign(product.rank, 1);
-  size_t n = product.rank - 2;
-  s.block[n - 1] = best->bm;
-  s.block[n] = best->bn;
-  s.block[n + 1] = form.depth;
-  s.warps[n - 1] = best->bm / 16;
-  s.lanes[n] = 32;
-  s.raster = 8;
+  Schedule s = tensorCoreSchedule(product, Schedule::Unit::Wgmma, best->bm, best->bn, form.depth);
+  s.warps[product.rank - 3] = best->bm / 16;
   s.stages = enoughStages;
-  while (s.stages > 1 && tensorCoreBytes(s, form) > target.maxSharedBytesPerCta)
+  while (s.stages > 1 && wgmmaBytes(s, form) > target.maxSharedBytesPerCta)
     s.stages /= 2;
+  return s;
+}
+
+/// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
+/// most of that and of the copies, not all: a quarter fits what is known of such kernels.
+Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+  struct Tile {
+    int64_t bm, bn, bk, warpsM, warpsN;
+  };
+  static constexpr Tile tiles[] = {{128, 256, 32, 2, 4}, {128, 128, 32, 2, 2}, {128, 64, 32, 2, 2}, {64, 128, 32, 2, 2},
+                                   {64, 64, 64, 2, 2},   {32, 64, 64, 1, 4},   {16, 64, 64, 1, 4}};
+  constexpr int64_t enoughStages = 4, bytes = 2;
+  auto rows = product.rows.constant();
+  const Tile *best = nullptr;
+  double least = 0;
+  for (const Tile &tile : tiles) {
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (rows && tile.bm > 16 && *rows <= tile.bm / 2))
+      continue;
+    double math = double(tile.bm * tile.bn * tile.bk) / target.mmaRate;
+    double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bk * bytes) / 128;
+    double perBlock = math + (shared + trafficOf((tile.bm + tile.bn) * tile.bk * bytes)) / 4;
+    double cycles = cyclesOf(product, tile.bm, tile.bn, tile.bk, perBlock, target);
+    if (!best || cycles < least) {
+      best = &tile;
+      least = cycles;
+    }
+  }
+  Schedule s = tensorCoreSchedule(product, Schedule::Unit::Mma, best->bm, best->bn, best->bk);
+  s.warps[product.rank - 3] = best->warpsM;
+  s.warps[product.rank - 2] = best->warpsN;
+  for (s.stages = enoughStages; s.stages > 1 && mmaBytes(s) > target.maxSharedBytesPerCta;)
+    --s.stages;
   return s;
 }
 
@@ -159,8 +221,10 @@ std::optional<TensorCoreForm> tensorCoreForm(const Operation &product) {
 int64_t ringBytes(const Schedule &schedule, const Operation &product) {
   if (schedule.unit == Schedule::Unit::Wgmma) {
     auto form = tensorCoreForm(product);
-    return form ? tensorCoreBytes(schedule, *form) : 0;
+    return form ? wgmmaBytes(schedule, *form) : 0;
   }
+  if (schedule.unit == Schedule::Unit::Mma)
+    return mmaBytes(schedule);
   size_t k = schedule.block.size() - 1;
   int64_t elements = (schedule.block[k - 2] + schedule.block[k - 1]) * schedule.block[k];
   return schedule.stages * elements * dtypeBytes(product.operand(0)->type().dtype());
@@ -273,7 +337,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
   if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
-      return wgmmaSchedule(*product, target);
+      return hasWgmma(target) ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();
   if (contractions == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contraction, target))
@@ -282,7 +346,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
 }
 
 bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact) {
-  if (exact || schedule.unit == Schedule::Unit::Wgmma)
+  if (exact || schedule.usesTensorCores())
     return false;
   return std::ranges::any_of(ops, [&](Operation *op) {
     if (op->info().axes != AxisRule::Contract)

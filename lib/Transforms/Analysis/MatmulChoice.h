@@ -24,7 +24,7 @@ struct TensorCoreForm {
 /// Of a matmul or dot; nullopt if tensor cores do not take it.
 std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
 
-/// Shared memory of a CTA whose warps are divided, for a product of these operands: what a launch sizes.
+/// Shared memory of a CTA under a schedule with `stages`, for a product of these operands.
 int64_t ringBytes(const Schedule &schedule, const Operation &product);
 
 } // namespace minic

@@ -72,10 +72,12 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   const IterationSpace &space = region.space;
   if (schedule.family != own.family)
     return std::string("#") + schedule.toAttr().name + " where the region is one for #" + own.toAttr().name;
-  if (schedule.unit != own.unit && schedule.unit == Schedule::Unit::Wgmma)
+  if (schedule.usesTensorCores() && !own.usesTensorCores())
     return std::string("tensor cores, which do not take this product");
   if (schedule.stages > 0 && own.stages == 0)
     return std::string("warps that load through TMA, which does not reach this product's operands");
+  if (schedule.unit == Schedule::Unit::Wgmma && target.name != opInfo(OpKind::Wgmma).needs)
+    return "tensor cores that " + std::string(target.name) + " does not have";
   if (auto parsed = Schedule::parse(schedule.toAttr(), space.rank()); !parsed)
     return parsed.errors().front().message;
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
@@ -178,22 +180,34 @@ private:
     return starts;
   }
 
-  /// The hardware gives the layout, and with it all but the block and how far the producer runs ahead.
+  /// The hardware gives the layout, and with it all but the block, which warps have which part of it (mma alone), and how far
+  /// copies run ahead.
   void visitTensorCores(const Schedule &from) {
-    size_t n = last - 1, m = n - 1;
-    auto numbers = [&](Schedule &s) { return std::array{&s.block[m], &s.block[n], &s.stages, &s.raster}; };
-    for (size_t i = 0; i < 4; ++i)
+    size_t k = last, n = k - 1, m = n - 1;
+    bool isWgmma = from.unit == Schedule::Unit::Wgmma;
+    auto numbers = [&](Schedule &s) {
+      std::vector<int64_t *> list{&s.block[m], &s.block[n], &s.stages, &s.raster};
+      if (!isWgmma)
+        list.insert(list.end(), {&s.block[k], &s.warps[m], &s.warps[n]});
+      return list;
+    };
+    Schedule copy = from;
+    for (size_t i = 0; i < numbers(copy).size(); ++i)
       for (bool up : {true, false}) {
         Schedule next = from;
         int64_t &number = *numbers(next)[i];
-        number = up ? number * 2 : number / 2;
-        next.warps[m] = next.block[m] / 16;
+        if (!isWgmma && &number == &next.stages)
+          number += up ? 1 : -1;
+        else
+          number = up ? number * 2 : number / 2;
+        if (isWgmma)
+          next.warps[m] = next.block[m] / 16;
         add(std::move(next));
       }
   }
 
   void visitNeighbours(const Schedule &from) {
-    if (from.unit == Schedule::Unit::Wgmma)
+    if (from.usesTensorCores())
       return visitTensorCores(from);
     auto scaled = [&](auto &&scale) {
       for (bool up : {true, false}) {
@@ -254,7 +268,8 @@ private:
       if (extent && schedule.block[axis] > std::max(int64_t(std::bit_ceil(uint64_t(*extent))), own.block[axis]))
         return false;
     }
-    return copies(schedule) <= copies(own) && schedule.vec[widest()] <= std::max(own.vec[widest()], 16 / narrowestBytes());
+    return (schedule.usesTensorCores() || copies(schedule) <= copies(own)) &&
+           schedule.vec[widest()] <= std::max(own.vec[widest()], 16 / narrowestBytes());
   }
 
   /// The axis that accesses are wide along.

@@ -63,9 +63,9 @@ private:
 
 } // namespace
 
-/// TMA sees row-major memory alone.
+/// TMA and cp_async see row-major memory alone.
 static bool feedsTensorCores(const Function &kernel, const Value &param) {
-  if (!isWarpSpecialized(kernel))
+  if (!isStaged(kernel))
     return false;
   for (const Use &use : param.uses())
     for (const Use &user : use.user->is(OpKind::Load) ? use.user->result()->uses() : std::span<const Use>())

@@ -90,35 +90,6 @@ private:
       access.setAttr("edges", Attribute::word("split"));
   }
 
-  /// The widest access that the layout holds contiguously and that is proved aligned; row-major buffers start at 16 bytes or more.
-  int64_t vectorWidth(const Operation &access) const {
-    const Layout &layout = *accessTile(access).layout();
-    std::vector<int64_t> dims = accessDims(access);
-    const std::vector<DimExpr> &shape = accessBuffer(access)->type().shape();
-    if (accessBuffer(access)->type().isStrided() || dims.empty() || dims.back() < 0 || layout.reg.empty() ||
-        layout.reg[0].axis != dims.back() || layout.reg[0].stride != 1)
-      return 1;
-    if (std::vector<int64_t> steps = access.optionalInts("steps"); !steps.empty() && steps.back() != 1)
-      return 1;
-    // Neighbours that have indices of their own along another axis must have the same.
-    for (size_t a = 0; a < dims.size(); ++a)
-      if (dims[a] < 0) {
-        const Operation *repeats = access.operand(firstIndex(access) + unsigned(a))->definition();
-        if (!repeats || !repeats->is(OpKind::Broadcast) || repeats->operand(0)->type().extents()[size_t(dims.back())] != 1)
-          return 1;
-      }
-    int64_t width = std::min(layout.reg[0].extent, 16 / dtypeBytes(accessBuffer(access)->type().dtype()));
-    const Value *lastIndex = access.operand(firstIndex(access) + unsigned(dims.size()) - 1);
-    width = std::min(width, knownMultiple(lastIndex));
-    // A masked vector is inside or outside as a whole only if the size is a multiple of it; with other axes the row pitch must be
-    // as well.
-    std::vector<int64_t> mask = access.intsAttr("mask");
-    bool masked = std::find(mask.begin(), mask.end(), dims.back()) != mask.end();
-    while (width > 1 && (masked || dims.size() > 1) && !shape.back().isMultipleOf(width))
-      width /= 2;
-    return width;
-  }
-
   /// The tile axis that runs along the buffer's memory; -1 if its steps there are not of one element.
   static int contiguousAxis(const Operation &access) {
     std::vector<int64_t> dims = accessDims(access), steps = access.optionalInts("steps");

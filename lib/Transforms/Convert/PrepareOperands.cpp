@@ -110,7 +110,7 @@ public:
     std::vector<Function *> kernels;
     walk(plan.body(), [&](Operation &op) {
       Function *kernel = op.is(OpKind::Launch) ? plan.module().find(op.attr("kernel")->asSymbol()->name) : nullptr;
-      if (kernel && kernel->level == Level::Tile && isWarpSpecialized(*kernel))
+      if (kernel && kernel->level == Level::Tile && isStaged(*kernel))
         kernels.push_back(kernel);
     });
     for (Function *kernel : kernels) {
@@ -120,7 +120,7 @@ public:
           dots.push_back(&op);
       });
       for (Operation *dot : dots) {
-        auto schedule = warpSpecializedSchedule(*kernel, dot->result()->type().rank());
+        auto schedule = stagedSchedule(*kernel, dot->result()->type().rank());
         if (!schedule)
           return schedule.takeErrors();
         if (auto done = prepare(*kernel, *schedule, *dot); !done)
@@ -139,8 +139,11 @@ private:
       Operation *load = loads[i];
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2)
         return {}; // specialize-warps says what is wrong with it.
-      auto core = schedule.unit == Schedule::Unit::Wgmma ? tensorCoreForm(dot) : std::nullopt;
-      OperandForm form = core ? formForTensorCores(dot, *load, *core) : formForThreads(dot, *load);
+      auto core = tensorCoreForm(dot);
+      if (schedule.usesTensorCores() && !core)
+        return {};
+      OperandForm form =
+          schedule.usesTensorCores() ? formForTensorCores(dot, *load, *core, schedule.unit) : formForThreads(dot, *load);
       if (!form.turned && form.types == std::vector{accessBuffer(*load)->type()}) {
         operands[i] = {dot.operand(i)};
         continue;
@@ -164,6 +167,7 @@ private:
     return {};
   }
 
+  /// In rows of the result, which start at multiples of 16 bytes.
   OperandForm formForThreads(const Operation &dot, const Operation &load) {
     Type from = accessBuffer(load)->type();
     OperandForm form{.turned = accessDims(load).back() == dot.intsAttr("axes")[0]};
@@ -175,7 +179,7 @@ private:
     return form;
   }
 
-  OperandForm formForTensorCores(const Operation &dot, const Operation &load, const TensorCoreForm &core) {
+  OperandForm formForTensorCores(const Operation &dot, const Operation &load, const TensorCoreForm &core, Schedule::Unit unit) {
     Type from = accessBuffer(load)->type();
     DType dtype = core.parts > 1 ? DType::BF16 : from.dtype();
     int64_t bytes = dtypeBytes(dtype), contracted = dot.intsAttr("axes")[0], last = accessDims(load).back();
@@ -183,8 +187,9 @@ private:
     std::vector<DimExpr> shape = from.shape();
     if (form.turned)
       std::swap(shape.end()[-1], shape.end()[-2]);
-    // Rows run along the result, and a block has several slabs of them.
-    bool hasSlabs = bytes == 2 && last != contracted && load.result()->type().extents()[size_t(last)] * bytes > swizzledRow;
+    // Rows run along the result, and TMA moves a block in several slabs of them.
+    bool hasSlabs = unit == Schedule::Unit::Wgmma && bytes == 2 && last != contracted &&
+                    load.result()->type().extents()[size_t(last)] * bytes > swizzledRow;
     shape.back() = roundedUp(shape.back(), (hasSlabs ? swizzledRow : rowUnit) / bytes);
     form.types.assign(size_t(core.parts), context.withDType(context.withShape(from, shape), dtype));
     return form;

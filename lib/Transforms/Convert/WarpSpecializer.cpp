@@ -10,20 +10,17 @@ namespace minic {
 
 constexpr int64_t rowsOfPattern = 8; // Of a swizzle.
 
-WarpSpecializer::WarpSpecializer(Function &kernel, const Schedule &schedule, const Product &product)
-    : kernel(kernel), schedule(schedule), product(product), dot(product.last()), context(kernel.module().context()),
-      axisM(dot.result()->type().rank() - 3), bm(schedule.block[size_t(axisM)]), bn(schedule.block[size_t(axisM) + 1]),
-      bk(schedule.block[size_t(axisM) + 2]), signature(kernel), top(kernel.body(), kernel.terminator()) {}
+WarpSpecializer::WarpSpecializer(Function &kernel, ProductKernel &product)
+    : kernel(kernel), product(product), context(kernel.module().context()), axisM(product.axisM), bm(product.bm()),
+      bn(product.bn()), bk(product.bk()), signature(kernel), top(kernel.body(), kernel.terminator()) {}
 
 void WarpSpecializer::run() {
-  top.setLoc(dot.loc());
-  collectTiles();
+  top.setLoc(product.dot().loc());
   makeMaps();
   makeRing();
   emitProducer();
   emitConsumer();
-  for (size_t i = tiles.size(); i-- > 0;)
-    tiles[i]->erase();
+  product.eraseTiles();
   signature.dropUnused(); // Buffers that only TMA reads now.
   kernel.setAttr("threads", Attribute(crew.allWarps() * 32));
   kernel.level = Level::Machine;
@@ -37,15 +34,6 @@ void WarpSpecializer::shareRegisters() {
   int64_t left = registersAtStart(threads) * threads - least * crew.producerWarps * 32;
   crew.producerAttrs = {{"regs", Attribute(least)}};
   crew.consumerAttrs = {{"regs", Attribute(std::min(left / (workers * 32) / 8 * 8, most))}};
-}
-
-bool WarpSpecializer::isAcross(const Operation &load) const { return accessDims(load).back() == axisM; }
-
-/// What becomes the work of roles; index arithmetic stays where every role sees it.
-void WarpSpecializer::collectTiles() {
-  for (Operation &op : kernel.body())
-    if (op.numRegions() > 0 || op.is(OpKind::Store) || (op.numResults() > 0 && op.result()->type().isTile()))
-      tiles.push_back(&op);
 }
 
 //===-- Operands -----------------------------------------------------------------------------------------------------------===//
@@ -67,7 +55,7 @@ WarpSpecializer::Operand WarpSpecializer::makeOperand(Operation *load, unsigned 
   // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the speed.
   size_t r = box.size() - 2;
   auto rows = buffer.shape()[r].constant();
-  if (bringsRowsThereAre && i == 0 && rows && *rows < box[r] && !isAcross(*load))
+  if (bringsRowsThereAre && i == 0 && rows && *rows < box[r] && !product.isAcross(0))
     box[r] = (*rows + rowsOfPattern - 1) / rowsOfPattern * rowsOfPattern;
   Type whole = memoryOf(buffer.dtype(), block), brought = memoryOf(buffer.dtype(), {box.end() - 2, box.end()});
   TypeStorage map{.kind = TypeKind::TensorMap,
@@ -102,7 +90,7 @@ void WarpSpecializer::makeRing() {
   zero = top.constantIndex(0);
   one = top.constantIndex(1);
   step = top.constantIndex(bk);
-  length = top.dim(lengthOf());
+  length = top.dim(product.length());
   for (const Operation *load : order)
     if (const Operand &operand = operands.at(load); operand.box != operand.block)
       clear(operand);
@@ -115,7 +103,7 @@ void WarpSpecializer::clear(const Operand &operand) {
   Block &body = stages->addRegion();
   Value *number = body.addArgument(context.index(), "s");
   Builder inner(body);
-  inner.setLoc(dot.loc());
+  inner.setLoc(product.dot().loc());
   std::vector<int64_t> extents = operand.block.extents();
   const std::array<int, 2> fastest{1, 0};
   Layout layout = Schedule::coalesced(extents, fastest, 2, crew.consumerWarps);
@@ -124,13 +112,6 @@ void WarpSpecializer::clear(const Operand &operand) {
   inner.create(OpKind::SharedStore, {zeros, stageOf(inner, operand, number)}, {});
   inner.create(OpKind::FenceAsync, {}, {});
   inner.create(OpKind::Yield, {}, {});
-}
-
-DimExpr WarpSpecializer::lengthOf() const {
-  const Operation &load = *order[0];
-  std::vector<int64_t> dims = accessDims(load);
-  size_t along = size_t(std::ranges::find(dims, axisM + 2) - dims.begin());
-  return load.operand(0)->type().shape()[along];
 }
 
 Block &WarpSpecializer::addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more) {
@@ -147,12 +128,12 @@ void WarpSpecializer::emitProducer() {
   Block &role = addRole("producer", crew.producerWarps, 1, attrs);
   role.addArgument(context.index(), "who");
   Builder builder(role);
-  builder.setLoc(dot.loc());
+  builder.setLoc(product.dot().loc());
   Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero}, {context.index()});
   Block &body = sweep->addRegion();
   Value *at = body.addArgument(context.index(), "at"), *position = body.addArgument(context.index(), "i");
   Builder inner(body);
-  inner.setLoc(dot.loc());
+  inner.setLoc(product.dot().loc());
   inner.create(OpKind::MbarrierWait, {empty, position}, {}, {{"lap", Attribute::word("previous")}});
   int64_t bytes = 0;
   for (const Operation *load : order)
@@ -164,9 +145,8 @@ void WarpSpecializer::emitProducer() {
     if (operand.box != operand.block)
       block = inner.create(OpKind::SharedView, {block, zero, zero}, {operand.box})->result();
     std::vector<Value *> arguments{operand.map, block, full, position};
-    std::vector<int64_t> dims = accessDims(*operand.load);
-    for (size_t a = 0; a < dims.size(); ++a)
-      arguments.push_back(dims[a] == axisM + 2 ? at : operand.load->operand(firstIndex(*operand.load) + unsigned(a)));
+    for (Value *index : product.indicesOf(*load, at))
+      arguments.push_back(index);
     inner.create(OpKind::TmaLoad, arguments, std::vector<Type>());
   }
   Value *next = inner.scalarOp(OpKind::Add, {position, one});
@@ -184,10 +164,10 @@ void WarpSpecializer::emitConsumer() {
   Block &role = addRole("consumer", crew.consumerWarps, crew.consumers, crew.consumerAttrs);
   Value *who = role.addArgument(context.index(), "who");
   Builder builder(role);
-  builder.setLoc(dot.loc());
+  builder.setLoc(product.dot().loc());
   upper = builder.scalarOp(OpKind::Mul, {who, builder.constantIndex(part.rows)});
   Value *sums = emitSweep(builder);
-  sums->setName(product.result()->name());
+  sums->setName(product.product()->name());
   emitEpilogue(builder, sums);
   builder.create(OpKind::Yield, {}, {});
 }
@@ -201,102 +181,23 @@ Type WarpSpecializer::partType(DType dtype, int64_t columns) const {
   return context.tile(dtype, extents, context.layout(layoutOf(extents)));
 }
 
-static bool hasIndexTiles(const Operation &access) {
-  auto indices = access.operands().subspan(firstIndex(access));
-  return std::ranges::any_of(indices, [](const Value *index) { return index->type().isTile(); });
-}
-
 /// The ops behind the product, on some columns at a time: so few values live beside the accumulators.
 void WarpSpecializer::emitEpilogue(Builder &builder, Value *sums) {
   Operation *parts = builder.create(OpKind::For, {zero, builder.constantIndex(bn), builder.constantIndex(part.columns)}, {},
                                     {{"unroll", Attribute::word("full")}});
   Block &body = parts->addRegion();
-  left = body.addArgument(context.index(), "j");
+  Value *left = body.addArgument(context.index(), "j");
   Builder inner(body);
-  inner.setLoc(dot.loc());
+  inner.setLoc(product.dot().loc());
   std::vector<Value *> place{sums, zero, left};
   place.resize(size_t(part.rank) + 1, zero);
+  Type type = partType(sums->type().dtype(), part.columns);
   ValueMap map;
-  map.map(product.result(),
-          inner.create(OpKind::ExtractTile, place, std::vector{partType(sums->type().dtype(), part.columns)})->result());
-  for (Operation *op : tiles)
-    if (op != product.loop && !op->is(OpKind::Dot) && !product.hasOperand(*op))
-      emitPart(inner, *op, map);
+  map.map(product.product(), inner.create(OpKind::ExtractTile, place, std::vector{type})->result());
+  EpiloguePart emitter(context, axisM, type.extents(), *type.layout(), upper, left);
+  for (Operation *op : product.epilogue())
+    emitter.emit(inner, *op, map);
   inner.create(OpKind::Yield, {}, {});
-}
-
-void WarpSpecializer::emitPart(Builder &builder, Operation &op, ValueMap &map) {
-  builder.setLoc(op.loc());
-  std::vector<Value *> values;
-  for (Value *operand : op.operands())
-    values.push_back(map(operand));
-  std::vector<Type> types;
-  for (Value *result : op.results())
-    types.push_back(partOf(result->type()));
-  std::vector<NamedAttribute> attrs;
-  for (const NamedAttribute &attribute : op.attrs())
-    attrs.push_back({attribute.name, inPart(attribute)});
-  if (op.is(OpKind::Load) || op.is(OpKind::Store))
-    shiftAccess(builder, op, values, attrs);
-  else if (op.is(OpKind::Iota) || op.is(OpKind::InBounds))
-    values[0] = shifted(builder, values[0], op.intAttr("axis"), 1);
-  Operation *copy = builder.create(op.kind(), values, types, attrs);
-  for (unsigned i = 0; i < op.numResults(); ++i) {
-    copy->result(i)->setName(op.result(i)->name());
-    map.map(op.result(i), copy->result(i));
-  }
-}
-
-/// Tiles have no axes of batches.
-Type WarpSpecializer::partOf(Type tile) const {
-  std::vector<int64_t> whole = tile.extents(), extents(size_t(part.rank), 1);
-  extents[0] = whole[size_t(axisM)] > 1 ? part.rows : 1;
-  extents[1] = whole[size_t(axisM) + 1] > 1 ? part.columns : 1;
-  return context.tile(tile.dtype(), extents, context.layout(layoutOf(extents)));
-}
-
-Attribute WarpSpecializer::inPart(const NamedAttribute &attribute) const {
-  if (attribute.name == "axis")
-    return Attribute(*attribute.value.asInt() - axisM);
-  if (attribute.name != "dims" && attribute.name != "mask")
-    return attribute.value;
-  std::vector<int64_t> axes = *attribute.value.asInts();
-  for (int64_t &axis : axes)
-    axis = axis < axisM ? -1 : axis - axisM;
-  std::erase_if(axes, [&](int64_t axis) { return attribute.name == "mask" && (axis < 0 || axis > 1); });
-  return Attribute::ints(axes);
-}
-
-Value *WarpSpecializer::shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) {
-  if (axis < axisM || axis > axisM + 1)
-    return position;
-  Value *distance = axis == axisM ? upper : left;
-  if (factor != 1)
-    distance = builder.scalarOp(OpKind::Mul, {distance, builder.constantIndex(factor)});
-  return builder.scalarOp(OpKind::Add, {position, distance});
-}
-
-void WarpSpecializer::shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values,
-                                  std::vector<NamedAttribute> &attrs) {
-  std::vector<int64_t> dims = accessDims(op), steps = op.optionalInts("steps"), inner;
-  for (size_t a = 0; a < dims.size(); ++a) {
-    Value *&value = values[firstIndex(op) + a];
-    if (dims[a] >= 0)
-      value = shifted(builder, value, dims[a], steps.empty() ? 1 : steps[a]);
-    inner.push_back(dims[a] < axisM ? -1 : dims[a] - axisM);
-  }
-  std::erase_if(attrs, [](const NamedAttribute &attribute) { return attribute.name == "dims"; });
-  if (part.rank != 2 || inner != std::vector<int64_t>{0, 1})
-    attrs.push_back({"dims", Attribute::ints(inner)});
-  // A thread has neighbours along a row, at multiples of their number.
-  Type buffer = accessBuffer(op)->type();
-  bool isRow =
-      inner.size() > 0 && inner.back() == 1 && !buffer.isStrided() && !hasIndexTiles(op) && (steps.empty() || steps.back() == 1);
-  int64_t vec = isRow ? part.vec : 1;
-  while (vec > 1 && (!buffer.shape().back().isMultipleOf(vec) || vec * dtypeBytes(buffer.dtype()) > 16 ||
-                     knownMultiple(op.operand(firstIndex(op) + unsigned(dims.size()) - 1)) % vec != 0))
-    vec /= 2;
-  attrs.push_back({"vec", Attribute(vec)});
 }
 
 } // namespace minic

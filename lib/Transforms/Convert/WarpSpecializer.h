@@ -3,32 +3,16 @@
 #pragma once
 
 #include "../KernelSignature.h"
-#include "minic/IR/Builder.h"
-#include "minic/IR/Schedule.h"
+#include "../ProductKernel.h"
 
 #include <algorithm>
 #include <map>
 
 namespace minic {
 
-/// What is to be multiplied: in each block of k one dot, or several of parts of the operands, each added to the one before.
-struct Product {
-  std::vector<Operation *> dots;
-  Operation *loop = nullptr; ///< The sweep along k; null where it has one trip.
-  bool promotes = false;     ///< Each block's sums are added to others, in registers.
-
-  Operation &last() const { return *dots.back(); }
-  Value *result() const { return loop ? loop->result() : last().result(); }
-  bool hasOperand(const Operation &op) const {
-    return op.numResults() == 1 && std::ranges::any_of(dots, [&](const Operation *dot) {
-             return dot->operand(0) == op.result() || dot->operand(1) == op.result();
-           });
-  }
-};
-
 class WarpSpecializer {
 public:
-  WarpSpecializer(Function &kernel, const Schedule &schedule, const Product &product);
+  WarpSpecializer(Function &kernel, ProductKernel &product);
   virtual ~WarpSpecializer() = default;
   void run();
 
@@ -46,7 +30,7 @@ protected:
   };
   /// How a consumer holds its part of the result.
   struct Part {
-    int64_t rows, columns, rank, vec; ///< At a time in the epilogue; axes of tiles; elements side by side in a thread.
+    int64_t rows, columns, rank; ///< At a time in the epilogue; axes of tiles.
   };
 
   //===- What each unit has its own way of -===//
@@ -67,14 +51,9 @@ protected:
   /// An operand's block at a ring position.
   Value *stageOf(Builder &builder, const Operand &operand, Value *position) const;
   Type partType(DType dtype, int64_t columns) const;
-  /// The first operand lies with rows of the product's rows, not of the contracted axis.
-  bool isAcross() const { return isAcross(*order[0]); }
-  bool isAcross(const Operation &load) const;
 
   Function &kernel;
-  const Schedule &schedule;
-  const Product &product;
-  Operation &dot; ///< The last one.
+  ProductKernel &product;
   Context &context;
   int64_t axisM, bm, bn, bk;
   Crew crew;
@@ -86,26 +65,17 @@ protected:
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:
-  void collectTiles();
   void makeMaps();
   Operand makeOperand(Operation *load, unsigned i, bool tf32);
   void makeRing();
   void clear(const Operand &operand);
-  DimExpr lengthOf() const;
   Block &addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more);
   void emitProducer();
   void emitConsumer();
   void emitEpilogue(Builder &builder, Value *sums);
-  void emitPart(Builder &builder, Operation &op, ValueMap &map);
-  Type partOf(Type tile) const;
-  Attribute inPart(const NamedAttribute &attribute) const;
-  Value *shifted(Builder &builder, Value *position, int64_t axis, int64_t factor);
-  void shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values, std::vector<NamedAttribute> &attrs);
 
   KernelSignature signature;
   Builder top; ///< At the end of the kernel.
-  std::vector<Operation *> tiles;
-  Value *left = nullptr; ///< The first column of the epilogue's part.
 };
 
 } // namespace minic

@@ -10,7 +10,7 @@
 // The producer loads for the next tile while consumers are at the epilogue of one. Tiles are gone through in bands of `raster`
 // rows, down the columns of a band: what programs read at one time stays in L2. Ring positions count on from tile to tile.
 #include "../KernelSignature.h"
-#include "minic/IR/Builder.h"
+#include "../TileOrder.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Transforms/Passes.h"
 
@@ -31,17 +31,15 @@ Operation *ringSweep(Operation &role) {
 class Persistence {
 public:
   Persistence(Function &kernel, Operation &programId, int64_t raster, int64_t multiprocessors)
-      : kernel(kernel), programId(programId), raster(raster), multiprocessors(multiprocessors), grid(programId.dimsAttr("grid")) {}
+      : kernel(kernel), programId(programId), raster(raster), multiprocessors(multiprocessors) {}
 
   void run() {
     collectDependents();
     Builder top(&programId);
     top.setLoc(programId.loc());
+    std::vector<DimExpr> grid = programId.dimsAttr("grid");
     int64_t programs = multiprocessors;
-    DimExpr all = 1;
-    for (const DimExpr &extent : grid)
-      all = all * extent;
-    if (auto known = all.constant())
+    if (auto known = countTiles(grid).constant())
       programs = std::clamp<int64_t>(*known, 1, multiprocessors);
     // No program where there is no tile: a launch of none takes no tensor maps, which have no size of 0. Sizes are less than 2^31.
     DimExpr anyTile = 1;
@@ -52,18 +50,11 @@ public:
     first = top.create(OpKind::ProgramId, {}, {top.context().index()}, {{"grid", Attribute::dims(persistent)}})->result();
     first->setName("first");
     stride = top.constantIndex(programs);
-    rows = top.dim(grid[grid.size() - 2]);
-    columns = top.dim(grid.back());
-    perBatch = top.dim(grid[grid.size() - 2] * grid.back());
-    tiles = top.dim(all);
-    for (size_t axis = 0; axis + 2 < grid.size(); ++axis)
-      batches.push_back(top.dim(grid[axis]));
-    band = top.constantIndex(raster);
-    bandTiles = top.scalarOp(OpKind::Mul, {columns, band});
+    TileOrder order(top, programId, raster);
     zero = top.constantIndex(0);
     for (Operation &op : kernel.body())
       if (op.is(OpKind::Role))
-        wrap(op);
+        wrap(op, order);
     for (size_t i = dependents.size(); i-- > 0;)
       dependents[i]->erase();
     programId.erase();
@@ -82,7 +73,7 @@ private:
       }
   }
 
-  void wrap(Operation &role) {
+  void wrap(Operation &role, const TileOrder &order) {
     Block &region = role.region();
     std::vector<Operation *> work;
     for (Operation &op : region)
@@ -91,40 +82,20 @@ private:
     Builder outer(region, work.back()->next());
     outer.setLoc(role.loc());
     Operation *sweep = ringSweep(role);
-    Operation *loop = outer.create(OpKind::For, {first, tiles, stride, zero}, {outer.context().index()});
+    Operation *loop = outer.create(OpKind::For, {first, order.tiles(), stride, zero}, {outer.context().index()});
     Block &body = loop->addRegion();
     Value *tile = body.addArgument(outer.context().index(), "t"), *position = body.addArgument(outer.context().index(), "i");
     Builder inner(body);
     inner.setLoc(programId.loc());
-    ValueMap map = placeOf(inner, tile);
+    ValueMap map = order.placeOf(inner, tile);
+    for (Operation *op : dependents)
+      cloneOperation(inner, *op, map);
     Operation *yield = inner.create(OpKind::Yield, {sweep->result(0)}, {});
     for (Operation *op : work) {
       op->moveBefore(yield);
       remap(*op, map);
     }
     sweep->setOperand(3, position);
-  }
-
-  /// Emits where tile number `tile` is, and what the kernel computes from that.
-  ValueMap placeOf(Builder &builder, Value *tile) {
-    ValueMap map;
-    if (!batches.empty()) {
-      Value *batch = builder.scalarOp(OpKind::DivU, {tile, perBatch});
-      tile = builder.scalarOp(OpKind::RemU, {tile, perBatch});
-      for (size_t axis = batches.size(); axis-- > 0;) {
-        map.map(programId.result(unsigned(axis)), axis ? builder.scalarOp(OpKind::RemU, {batch, batches[axis]}) : batch);
-        batch = axis ? builder.scalarOp(OpKind::DivU, {batch, batches[axis]}) : batch;
-      }
-    }
-    Value *number = builder.scalarOp(OpKind::DivU, {tile, bandTiles}), *inside = builder.scalarOp(OpKind::RemU, {tile, bandTiles});
-    Value *above = builder.scalarOp(OpKind::Mul, {number, band});
-    Value *high = builder.scalarOp(OpKind::Min, {builder.scalarOp(OpKind::Sub, {rows, above}), band});
-    Value *down = builder.scalarOp(OpKind::RemU, {inside, high});
-    map.map(programId.result(unsigned(batches.size())), builder.scalarOp(OpKind::Add, {above, down}));
-    map.map(programId.result(unsigned(batches.size()) + 1), builder.scalarOp(OpKind::DivU, {inside, high}));
-    for (Operation *op : dependents)
-      cloneOperation(builder, *op, map);
-    return map;
   }
 
   static void remap(Operation &op, const ValueMap &map) {
@@ -139,11 +110,8 @@ private:
   Function &kernel;
   Operation &programId;
   int64_t raster, multiprocessors;
-  std::vector<DimExpr> grid;
   std::vector<Operation *> dependents;
-  Value *first = nullptr, *stride = nullptr, *rows = nullptr, *columns = nullptr, *tiles = nullptr, *band = nullptr,
-        *bandTiles = nullptr, *perBatch = nullptr, *zero = nullptr;
-  std::vector<Value *> batches; ///< How many there are along each axis before rows and columns.
+  Value *first = nullptr, *stride = nullptr, *zero = nullptr;
 };
 
 } // namespace
@@ -151,14 +119,15 @@ private:
 Expected<void> passes::persist(Function &kernel, PassContext &pass) {
   if (!isWarpSpecialized(kernel))
     return {};
-  auto schedule = warpSpecializedSchedule(kernel);
+  auto schedule = stagedSchedule(kernel);
   if (!schedule)
     return schedule.takeErrors();
   for (Operation &op : kernel.body())
     if (op.is(OpKind::Role) && !ringSweep(op))
       return Diagnostic{.code = ErrorCode::BadSchedule,
-                        .message = "kernel @" + kernel.name +
-                                   " has a schedule that divides it among warps, and a role without a loop that carries a ring position",
+                        .message =
+                            "kernel @" + kernel.name +
+                            " has a schedule that divides it among warps, and a role without a loop that carries a ring position",
                         .loc = op.loc()};
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {

@@ -77,7 +77,7 @@ void keepOneInFlight(const Sweep &sweep) {
 Expected<void> passes::pipeline(Function &kernel, PassContext &) {
   if (!isWarpSpecialized(kernel))
     return {};
-  auto schedule = warpSpecializedSchedule(kernel);
+  auto schedule = stagedSchedule(kernel);
   if (!schedule)
     return schedule.takeErrors();
   bool isDone = false; // Text of an earlier run.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-VERSIONS = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.1", "sm_100": "8.6", "sm_120": "8.7"}
+VERSIONS = {"sm_80": "7.0", "sm_86": "7.1", "sm_89": "7.8", "sm_90a": "8.1", "sm_100": "8.6", "sm_120": "8.7"}
 """The first PTX version that has the target, and for sm_90a st.async, which clusters need (PTX ISA, release notes)."""
 FLOATS = ("f16", "bf16", "f32", "f64")
 

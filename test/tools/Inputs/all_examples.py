@@ -10,7 +10,7 @@ import sys
 
 examples, folder = map(pathlib.Path, sys.argv[1:])
 folder.mkdir(parents=True, exist_ok=True)
-targets = ["sm_80", "sm_89", "sm_90a", "sm_100", "sm_120"]
+targets = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
 usual = "/usr/local/cuda/bin/ptxas"
 ptxas = shutil.which("ptxas") or (usual if os.access(usual, os.X_OK) else None)
 

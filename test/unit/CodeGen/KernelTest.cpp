@@ -6,7 +6,7 @@ using namespace minic::test;
 
 namespace {
 
-constexpr std::string_view targets[] = {"sm_80", "sm_89", "sm_90a", "sm_100", "sm_120"};
+constexpr std::string_view targets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"};
 
 /// A row of 1024 elements a warp: x - max(x), over its sum. `masked` are the checked axes.
 std::string rowsKernel(const std::string &masked, const std::string &columns = "N") {

@@ -6,7 +6,7 @@ using namespace minic::test;
 
 namespace {
 
-constexpr std::string_view targets[] = {"sm_80", "sm_89", "sm_90a", "sm_100", "sm_120"};
+constexpr std::string_view targets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"};
 constexpr const char *header = "#v = layout<reg = [], lane = [0:32@1], warp = []>\n";
 
 std::string tile(std::string_view type) { return "tile<32x" + std::string(type) + ", #v>"; }

@@ -61,4 +61,63 @@ TEST(TensorCoreMatmul, SpecialValuesStayInTheirRowsAndColumns) {
   }
 }
 
+//===-- The tensor cores of a warp ------------------------------------------------------------------------------------------===//
+
+TEST(MmaMatmul, OneTile) { check({.M = 64, .K = 128, .N = 64, .warps = "[2, 2]", .blockOfK = 32}); }
+TEST(MmaMatmul, BiasAndRelu) {
+  check({.M = 130, .K = 200, .N = 192, .bm = 128, .bn = 128, .hasBias = true, .hasRelu = true, .warps = "[2, 4]", .blockOfK = 32});
+}
+TEST(MmaMatmul, ResidualWithRowsLeftOver) {
+  check({.M = 130, .K = 72, .N = 192, .bm = 128, .bn = 256, .stages = 3, .hasResidual = true, .warps = "[2, 4]", .blockOfK = 32});
+}
+TEST(MmaMatmul, TransposedWeights) {
+  check({.M = 130, .K = 136, .N = 72, .bn = 128, .isTransposed = true, .hasBias = true, .warps = "[1, 4]"});
+}
+// Operands that copies of 16 bytes do not reach: they are copied first.
+TEST(MmaMatmul, RowsThatDoNotStartAt16Bytes) {
+  check({.M = 70, .K = 77, .N = 131, .bn = 128, .hasBias = true, .hasResidual = true, .warps = "[2, 2]", .blockOfK = 16});
+}
+TEST(MmaMatmul, OddColumnsOfTransposedWeights) {
+  check({.M = 70, .K = 70, .N = 75, .isTransposed = true, .givesSums = true, .warps = "[4, 1]"});
+}
+TEST(MmaMatmul, RowsThatLieAcross) {
+  check({.M = 136, .K = 136, .N = 64, .bm = 128, .isAcross = true, .hasResidual = true, .warps = "[2, 2]"});
+}
+TEST(MmaMatmul, BothAcross) {
+  check({.M = 70, .K = 72, .N = 72, .isTransposed = true, .isAcross = true, .hasBias = true, .warps = "[2, 2]", .blockOfK = 32});
+}
+TEST(MmaMatmul, ShortSweeps) {
+  check({.M = 128, .K = 64, .N = 128, .bm = 128, .hasBias = true, .warps = "[2, 2]"});
+  check({.M = 8, .K = 8, .N = 64, .bm = 16, .warps = "[1, 4]"});
+}
+TEST(MmaMatmul, OneFragmentOfColumnsForAWarp) {
+  check({.M = 40, .K = 80, .N = 40, .bm = 32, .bn = 32, .hasBias = true, .warps = "[1, 4]", .blockOfK = 16});
+}
+TEST(MmaMatmul, SumsAlone) {
+  check({.M = 130, .K = 72, .N = 128, .bn = 128, .givesRounded = false, .givesSums = true, .warps = "[2, 2]"});
+}
+TEST(MmaMatmul, SumsAndResult) {
+  check({.M = 130, .K = 72, .N = 128, .bm = 128, .hasBias = true, .hasRelu = true, .givesSums = true, .warps = "[4, 2]"});
+}
+TEST(MmaMatmul, NamedRows) {
+  check({.M = 200, .K = 72, .N = 128, .hasBias = true, .hasResidual = true, .rowsInText = isNamed, .warps = "[2, 2]"});
+  check({.M = 0, .K = 72, .N = 64, .hasBias = true, .rowsInText = isNamed, .warps = "[2, 2]"});
+}
+TEST(MmaMatmul, AnyNumberOfStages) {
+  for (int64_t stages : {1, 2, 3, 5})
+    check({.M = 70, .K = 264, .N = 64, .stages = stages, .warps = "[2, 2]", .blockOfK = 32});
+}
+// Bands of 2 rows of tiles, and of the one that is left.
+TEST(MmaMatmul, TilesInBands) { check({.M = 300, .K = 72, .N = 192, .raster = 2, .hasBias = true, .warps = "[2, 2]"}); }
+
+TEST(MmaMatmul, SpecialValuesStayInTheirRowsAndColumns) {
+  Product p{.M = 130, .K = 72, .N = 128, .bm = 128, .bn = 128, .hasBias = true, .warps = "[2, 2]", .blockOfK = 32};
+  check(p, [&](std::vector<HostTensor> &inputs) {
+    inputs[0].set(129 * p.K + 71, NAN); // The last element of all, beside what is filled with zeros.
+    inputs[0].set(63 * p.K + 0, INFINITY);
+    inputs[1].set(71 * p.N + 127, NAN);
+    inputs[1].set(5 * p.N + 64, -INFINITY);
+  });
+}
+
 } // namespace

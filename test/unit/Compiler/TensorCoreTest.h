@@ -23,11 +23,13 @@ struct Product {
   DType dtype = DType::BF16;                   ///< Of x and w.
   std::string precision;
   std::string schedule; ///< Instead of the tensor cores' one.
+  std::string warps;    ///< Of mma; empty: wgmma.
+  int64_t blockOfK = 0; ///< Of mma; 0: 128 bytes.
 
   bool isSplit() const { return precision == "bf16x6"; }
   bool isPromoted() const { return isSplit() || isStorageOnly(dtype); }
   DType operandType() const { return isSplit() ? DType::BF16 : dtype; } ///< On the tensor cores.
-  int64_t bk() const { return 128 / dtypeBytes(operandType()); }
+  int64_t bk() const { return blockOfK ? blockOfK : 128 / dtypeBytes(operandType()); }
   DType sumType() const { return isInteger(dtype) ? DType::I32 : DType::F32; }
   DType roundedType() const { return isInteger(dtype) ? DType::I32 : DType::BF16; } ///< Of bias, residual and y.
 };
@@ -36,7 +38,8 @@ inline std::string scheduleText(const Product &p) {
   if (!p.schedule.empty())
     return p.schedule;
   return "#matmul<bm = " + std::to_string(p.bm) + ", bn = " + std::to_string(p.bn) + ", bk = " + std::to_string(p.bk()) +
-         ", unit = wgmma, stages = " + std::to_string(p.stages) + ", raster = " + std::to_string(p.raster) + ">";
+         (p.warps.empty() ? ", unit = wgmma" : ", unit = mma, warps = " + p.warps) + ", stages = " + std::to_string(p.stages) +
+         ", raster = " + std::to_string(p.raster) + ">";
 }
 
 inline std::string graphText(const Product &p) {
@@ -216,14 +219,16 @@ inline void checkNumbers(const Product &p, const Ran &ran) {
 }
 
 constexpr const char *tensorCorePasses[] = {"specialize-warps", "pipeline", "stage-stores", "persist"};
+constexpr const char *mmaPasses[] = {"fragment-products", "multistage", "rasterize"};
 
 /// After the first pass, the first two, and so on. Returns the text after all.
 inline std::string check(const Product &p, const ChangeInputs &change = nullptr) {
   std::string text;
-  for (size_t count = 1; count <= std::size(tensorCorePasses); ++count) {
-    SCOPED_TRACE(std::string("after ") + tensorCorePasses[count - 1]);
-    Ran ran = runAfter(p, std::span(tensorCorePasses).first(count), change);
-    EXPECT_NE(ran.text.find(" = wgmma "), std::string::npos) << ran.text;
+  std::span<const char *const> passes = p.warps.empty() ? std::span<const char *const>(tensorCorePasses) : mmaPasses;
+  for (size_t count = 1; count <= passes.size(); ++count) {
+    SCOPED_TRACE(std::string("after ") + passes[count - 1]);
+    Ran ran = runAfter(p, passes.first(count), change);
+    EXPECT_NE(ran.text.find(p.warps.empty() ? " = wgmma " : " = mma "), std::string::npos) << ran.text;
     checkNumbers(p, ran);
     text = ran.text;
   }

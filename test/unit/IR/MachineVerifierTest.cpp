@@ -34,12 +34,6 @@ std::string kernel(const std::string &body) {
          "\n  return\n}\n";
 }
 
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << "no '" << from << "' in\n" << text;
-  return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
-
 /// A text that verifies; with one change it gives exactly one error.
 class Right {
 public:

@@ -54,8 +54,10 @@ TEST(Schedule, OfLibraries) {
 }
 
 TEST(Schedule, RefusesOtherUnits) {
-  refuse("bm = 64, bn = 64, bk = 64, unit = tcgen05, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma`");
-  refuse("bm = 64, bn = 64, bk = 64, unit = 4, stages = 4, raster = 8", "schedule #matmul, field 'unit': expected `wgmma`");
+  refuse("bm = 64, bn = 64, bk = 64, unit = tcgen05, stages = 4, raster = 8",
+         "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
+  refuse("bm = 64, bn = 64, bk = 64, unit = 4, stages = 4, raster = 8",
+         "schedule #matmul, field 'unit': expected `wgmma` or `mma`");
 }
 
 TEST(Schedule, RefusesBlocksThatWgmmaDoesNotHave) {
@@ -89,6 +91,40 @@ TEST(Schedule, RefusesFieldsOfTheOtherUnit) {
          "schedule #matmul, field 'warps': unknown field");
   refuse("bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4, stages = 4",
          "schedule #matmul, field 'stages': unknown field");
+}
+
+TEST(Schedule, OfTheTensorCoresOfAWarp) {
+  const std::string text = "#matmul<bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 3, raster = 8>";
+  auto schedule = parsed(text, 4);
+  ASSERT_TRUE(schedule) << test::text(schedule.errors());
+  EXPECT_EQ(schedule->unit, Schedule::Unit::Mma);
+  EXPECT_EQ(schedule->warps, (std::vector<int64_t>{1, 2, 4, 1}));
+  EXPECT_EQ(schedule->numThreads(), 256);
+  EXPECT_EQ(schedule->stages, 3);
+  EXPECT_EQ(Attribute(schedule->toAttr()).str(), text);
+}
+
+TEST(Schedule, RefusesBlocksThatMmaDoesNotHave) {
+  auto with = [](int bm, int bn, int bk, const std::string &warps, int stages = 4) {
+    return "bm = " + std::to_string(bm) + ", bn = " + std::to_string(bn) + ", bk = " + std::to_string(bk) +
+           ", unit = mma, warps = " + warps + ", stages = " + std::to_string(stages) + ", raster = 8";
+  };
+  for (int bm : {16, 512})
+    refuse(with(bm, 64, 32, "[2, 2]"),
+           "schedule #matmul, field 'bm': mma has at least 16 rows for each of 2 and 2 warps and at most 256 here");
+  for (int bn : {8, 16, 512})
+    refuse(with(64, bn, 32, "[1, 4]"),
+           "schedule #matmul, field 'bn': mma has at least 8 columns for each of 1 and 4 warps, and from 16 to 256 here");
+  for (int bk : {8, 256})
+    refuse(with(64, 64, bk, "[2, 2]"), "schedule #matmul, field 'bk': mma has blocks of 16 to 128 here");
+  refuse(with(64, 64, 48, "[2, 2]"), "schedule #matmul, field 'bk': 48 is not a power of two between 1 and 1048576");
+  refuse(with(128, 128, 32, "[1, 2]"), "schedule #matmul, field 'warps': a thread would hold 256 accumulators, more than 128");
+  for (const char *warps : {"[16, 1]", "[1, 16]", "[4, 8]"})
+    refuse(with(256, 256, 32, warps),
+           "schedule #matmul, field 'warps': mma has at most 8 warps along an axis and 16 together here");
+  refuse(with(128, 128, 32, "[2]"), "schedule #matmul, field 'warps': expected a list of 2 integers");
+  refuse(with(64, 64, 32, "[2, 2]", 0), "schedule #matmul, field 'stages': 0 is not from 1 to 64");
+  refuse(with(64, 64, 32, "[2, 2]", 65), "schedule #matmul, field 'stages': 65 is not from 1 to 64");
 }
 
 TEST(Schedule, RefusesUnknownFields) {

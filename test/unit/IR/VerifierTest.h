@@ -29,6 +29,12 @@ inline Diagnostics findings(const std::string &source, const LevelHooks &hooks =
   return verify(**module, hooks);
 }
 
+inline std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << "no '" << from << "' in\n" << text;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
 /// Exactly one finding, of this code, whose message has all of `words`; and whose fix has `fix`.
 inline void refuse(const std::string &source, ErrorCode code, const std::vector<std::string> &words, const std::string &fix = {}) {
   Diagnostics list = findings(source);

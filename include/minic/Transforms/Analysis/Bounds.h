@@ -22,6 +22,10 @@ unsigned firstIndex(const Operation &access);
 /// The type of the tile that moves.
 Type accessTile(const Operation &access);
 
+/// The widest access, in elements, that the tile's layout holds contiguously and that is proved aligned; row-major buffers start at
+/// 16 bytes or more.
+int64_t vectorWidth(const Operation &access);
+
 /// Tile axes of a load or store along which it is not proved in bounds, ascending.
 std::vector<int64_t> unprovedAxes(const Operation &access);
 

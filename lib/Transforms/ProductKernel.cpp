@@ -1,0 +1,243 @@
+#include "ProductKernel.h"
+
+#include "minic/Transforms/Analysis/Bounds.h"
+
+#include <algorithm>
+
+namespace minic {
+
+//===- What a product is -===//
+
+Diagnostic cannotMultiply(const Function &kernel, SourceLoc loc, std::string why) {
+  return {.code = ErrorCode::BadSchedule,
+          .message = "kernel @" + kernel.name + " has a schedule with stages, and " + why,
+          .loc = loc,
+          .fix = "leave `unit` and `stages` out, and give warps, lanes and vec instead"};
+}
+
+static bool endsWith(const std::vector<int64_t> &axes, int64_t rows, int64_t columns) {
+  return axes.size() >= 2 && axes[axes.size() - 2] == rows && axes.back() == columns;
+}
+
+/// Why an operand of the product cannot come by TMA, or copies of 16 bytes; empty if it can.
+static std::string whyNoCopy(const Value &operand) {
+  const Operation *load = operand.definition();
+  if (!load || !load->is(OpKind::Load))
+    return "an operand of its product is computed, not loaded";
+  Type buffer = accessBuffer(*load)->type();
+  if (buffer.isStrided() || load->attr("steps"))
+    return "an operand of its product has strides";
+  if (buffer.rank() < 2 || buffer.rank() > 5)
+    return "an operand of its product is no matrix, or several";
+  if (!buffer.shape().back().isMultipleOf(std::max<int64_t>(16 / dtypeBytes(buffer.dtype()), 1)))
+    return "rows of an operand do not start at multiples of 16 bytes";
+  return "";
+}
+
+static bool isConstant(const Value &value, double number) {
+  const Operation *op = value.definition();
+  return op && op->is(OpKind::Constant) && op->attr("value")->asNumber() && *op->attr("value")->asNumber() == number;
+}
+
+/// The dots, if they are what one sweep over k from 0 in steps of `bk` computes, and nothing else: what `tile` makes.
+static std::optional<ProductKernel> sweepOf(const std::vector<Operation *> &dots, const Schedule &schedule) {
+  ProductKernel product{dots, dots[0]->parentOp(), false, schedule, dots[0]->result()->type().rank() - 3, {}};
+  Operation *loop = product.loop;
+  for (size_t i = 1; i < dots.size(); ++i)
+    if (dots[i]->parentOp() != loop || dots[i]->operand(2) != dots[i - 1]->result() || dots[i - 1]->result()->uses().size() != 1)
+      return std::nullopt;
+  const Value &start = *dots[0]->operand(2);
+  if (!loop)
+    return isConstant(start, 0) ? std::optional(product) : std::nullopt;
+  if (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1 || !isConstant(*loop->operand(0), 0) ||
+      !isConstant(*loop->operand(2), double(product.bk())) || !isConstant(*loop->operand(3), 0))
+    return std::nullopt;
+  const Value *acc = loop->region().argument(1), *sum = product.dot().result(), *next = loop->region().back()->operand(0);
+  if (&start == acc)
+    return next == sum ? std::optional(product) : std::nullopt;
+  const Operation *add = next->definition();
+  product.promotes = add && add->is(OpKind::Add) && add->operand(0) == acc && add->operand(1) == sum;
+  return product.promotes && isConstant(start, 0) ? std::optional(product) : std::nullopt;
+}
+
+/// True if the sweep goes along all of the contracted axis.
+static bool isWholeSweep(const ProductKernel &product, const Operation &dot) {
+  const Operation *loop = product.loop;
+  int64_t bk = product.bk();
+  for (unsigned i : {0u, 1u}) {
+    const Operation &load = *dot.operand(i)->definition();
+    std::vector<int64_t> dims = accessDims(load);
+    size_t along = size_t(std::ranges::find(dims, dot.intsAttr("axes")[0]) - dims.begin());
+    auto length = along < dims.size() ? accessBuffer(load)->type().shape()[along].constant() : std::nullopt;
+    const Value *index = along < dims.size() ? load.operand(firstIndex(load) + unsigned(along)) : nullptr;
+    if (!length || (loop ? index != loop->region().argument(0) : !isConstant(*index, 0) || *length > bk))
+      return false;
+    // Rows of a copy are longer, but not by a block.
+    const Operation *end = loop ? loop->operand(1)->definition() : nullptr;
+    const int64_t *last = end && end->is(OpKind::Constant) ? end->attr("value")->asInt() : nullptr;
+    if (loop && (!last || (*last + bk - 1) / bk != (*length + bk - 1) / bk))
+      return false;
+  }
+  return true;
+}
+
+/// True if nothing but the product runs along the contracted axis, in its sweep or another one.
+static bool hasOneSweep(Function &kernel, const ProductKernel &product) {
+  bool hasOne = true;
+  walk(kernel.body(), [&](Operation &op) {
+    hasOne &= op.numRegions() == 0 || &op == product.loop;
+    for (const Value *result : op.results())
+      hasOne &= !result->type().isTile() || product.hasOperand(op) || result->type().extents().back() == 1;
+  });
+  return hasOne;
+}
+
+/// Why one dot of the product is not what such a schedule is for; empty if it is.
+static std::string whyNot(const ProductKernel &product, const Operation &dot) {
+  for (unsigned i : {0u, 1u})
+    if (std::string why = whyNoCopy(*dot.operand(i)); !why.empty())
+      return why;
+  if (!isWholeSweep(product, dot))
+    return "its product is no single sweep along a contracted axis of known size, with sums from 0";
+  int64_t m = product.axisM, n = m + 1, k = m + 2;
+  for (unsigned i : {0u, 1u}) {
+    std::vector<int64_t> dims = accessDims(*dot.operand(i)->definition());
+    int64_t rows = i == 0 ? m : n;
+    if (!endsWith(dims, rows, k) && !endsWith(dims, k, rows))
+      return std::string(i == 0 ? "its first" : "its second") + " operand is not a matrix, or several, one after the other";
+  }
+  return "";
+}
+
+Expected<ProductKernel> ProductKernel::of(Function &kernel) {
+  std::vector<Operation *> dots;
+  walk(kernel.body(), [&](Operation &op) {
+    if (op.is(OpKind::Dot))
+      dots.push_back(&op);
+  });
+  if (dots.empty())
+    return cannotMultiply(kernel, kernel.loc, "it has no product");
+  auto schedule = stagedSchedule(kernel, dots[0]->result()->type().rank());
+  if (!schedule)
+    return schedule.takeErrors();
+  auto product = sweepOf(dots, *schedule);
+  if (!product)
+    return cannotMultiply(kernel, dots.back()->loc(),
+                          "its product is no single sweep along a contracted axis of known size, with sums from 0");
+  for (const Operation *dot : dots)
+    if (std::string why = whyNot(*product, *dot); !why.empty())
+      return cannotMultiply(kernel, dot->loc(), why);
+  if (!hasOneSweep(kernel, *product))
+    return cannotMultiply(kernel, dots.back()->loc(), "something beside it runs along the contracted axis");
+  for (Operation &op : kernel.body())
+    if (op.numRegions() > 0 || op.is(OpKind::Store) || (op.numResults() > 0 && op.result()->type().isTile()))
+      product->tiles.push_back(&op);
+  return std::move(*product);
+}
+
+bool ProductKernel::hasOperand(const Operation &op) const {
+  return op.numResults() == 1 && std::ranges::any_of(dots, [&](const Operation *dot) {
+           return dot->operand(0) == op.result() || dot->operand(1) == op.result();
+         });
+}
+
+DimExpr ProductKernel::length() const {
+  std::vector<int64_t> dims = accessDims(load(0));
+  size_t along = size_t(std::ranges::find(dims, axisM + 2) - dims.begin());
+  return load(0).operand(0)->type().shape()[along];
+}
+
+bool ProductKernel::isAcross(unsigned i) const { return accessDims(load(i)).back() == (i == 0 ? axisM : axisM + 2); }
+
+std::vector<Value *> ProductKernel::indicesOf(const Operation &load, Value *at) const {
+  std::vector<Value *> indices;
+  std::vector<int64_t> dims = accessDims(load);
+  for (size_t a = 0; a < dims.size(); ++a)
+    indices.push_back(dims[a] == axisM + 2 ? at : load.operand(firstIndex(load) + unsigned(a)));
+  return indices;
+}
+
+std::vector<Operation *> ProductKernel::epilogue() const {
+  std::vector<Operation *> ops;
+  for (Operation *op : tiles)
+    if (op != loop && !op->is(OpKind::Dot) && !hasOperand(*op))
+      ops.push_back(op);
+  return ops;
+}
+
+void ProductKernel::eraseTiles() {
+  for (size_t i = tiles.size(); i-- > 0;)
+    tiles[i]->erase();
+}
+
+//===- Parts of the epilogue -===//
+
+void EpiloguePart::emit(Builder &builder, Operation &op, ValueMap &map) const {
+  builder.setLoc(op.loc());
+  std::vector<Value *> values;
+  for (Value *operand : op.operands())
+    values.push_back(map(operand));
+  std::vector<Type> types;
+  for (Value *result : op.results())
+    types.push_back(partOf(result->type()));
+  std::vector<NamedAttribute> attrs;
+  for (const NamedAttribute &attribute : op.attrs())
+    attrs.push_back({attribute.name, inPart(attribute)});
+  bool isAccess = op.is(OpKind::Load) || op.is(OpKind::Store);
+  if (isAccess)
+    shiftAccess(builder, op, values, attrs);
+  else if (op.is(OpKind::Iota) || op.is(OpKind::InBounds))
+    values[0] = shifted(builder, values[0], op.intAttr("axis"), 1);
+  Operation *copy = builder.create(op.kind(), values, types, attrs);
+  if (isAccess)
+    copy->setAttr("vec", Attribute(vectorWidth(*copy)));
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    copy->result(i)->setName(op.result(i)->name());
+    map.map(op.result(i), copy->result(i));
+  }
+}
+
+Type EpiloguePart::partOf(Type tile) const {
+  std::vector<int64_t> whole = tile.extents();
+  std::vector<int64_t> part(extents.size(), 1);
+  for (size_t axis : {0u, 1u})
+    part[axis] = whole[size_t(axisM) + axis] > 1 ? extents[axis] : 1;
+  return context.tile(tile.dtype(), part, context.layout(cutLayout(layout, part)));
+}
+
+Attribute EpiloguePart::inPart(const NamedAttribute &attribute) const {
+  if (attribute.name == "axis")
+    return Attribute(*attribute.value.asInt() - axisM);
+  if (attribute.name != "dims" && attribute.name != "mask")
+    return attribute.value;
+  std::vector<int64_t> axes = *attribute.value.asInts();
+  for (int64_t &axis : axes)
+    axis = axis < axisM ? -1 : axis - axisM;
+  std::erase_if(axes, [&](int64_t axis) { return attribute.name == "mask" && (axis < 0 || axis > 1); });
+  return Attribute::ints(axes);
+}
+
+Value *EpiloguePart::shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) const {
+  if (axis < axisM || axis > axisM + 1)
+    return position;
+  Value *distance = axis == axisM ? upper : left;
+  if (factor != 1)
+    distance = builder.scalarOp(OpKind::Mul, {distance, builder.constantIndex(factor)});
+  return builder.scalarOp(OpKind::Add, {position, distance});
+}
+
+void EpiloguePart::shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values,
+                               std::vector<NamedAttribute> &attrs) const {
+  std::vector<int64_t> dims = accessDims(op), steps = op.optionalInts("steps"), inner;
+  for (size_t a = 0; a < dims.size(); ++a) {
+    Value *&value = values[firstIndex(op) + a];
+    if (dims[a] >= 0)
+      value = shifted(builder, value, dims[a], steps.empty() ? 1 : steps[a]);
+    inner.push_back(dims[a] < axisM ? -1 : dims[a] - axisM);
+  }
+  std::erase_if(attrs, [](const NamedAttribute &attribute) { return attribute.name == "dims"; });
+  if (extents.size() != 2 || inner != std::vector<int64_t>{0, 1})
+    attrs.push_back({"dims", Attribute::ints(inner)});
+}
+
+} // namespace minic
