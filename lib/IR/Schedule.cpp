@@ -78,12 +78,14 @@ class FieldReader {
 public:
   explicit FieldReader(const RecordAttr &attr) : attr(attr) {}
 
-  /// The word of the field, one of two.
-  std::string word(std::string_view name, std::string_view first, std::string_view second) {
+  /// The word of the field, one of these.
+  std::string word(std::string_view name, std::initializer_list<std::string_view> choices) {
     const Attribute *field = find(name);
-    std::string text = field ? field->str() : "";
-    if (text != first && text != second)
-      fail(name, "expected `" + std::string(first) + "` or `" + std::string(second) + "`");
+    std::string text = field ? field->str() : "", expected;
+    for (std::string_view choice : choices)
+      expected += (expected.empty() ? "`" : " or `") + std::string(choice) + "`";
+    if (std::ranges::find(choices, text) == choices.end())
+      fail(name, "expected " + expected);
     return text;
   }
   int64_t number(std::string_view name) { return checked(name, integer(name)); }
@@ -186,7 +188,7 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
   FieldReader fields(attr);
   size_t axes = size_t(rank);
   if (attr.name == "library") {
-    fields.word("name", "cublaslt");
+    fields.word("name", {"cublaslt"});
     if (auto error = fields.finish())
       return std::move(*error);
     return library(rank);
@@ -217,7 +219,7 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
     s.block[n] = fields.number("bn");
     s.block[k] = fields.number("bk");
     if (attr.find("unit")) {
-      if (fields.word("unit", "wgmma", "mma") == "mma")
+      if (fields.word("unit", {"wgmma", "mma"}) == "mma")
         readMma(s, fields);
       else
         readWgmma(s, fields);

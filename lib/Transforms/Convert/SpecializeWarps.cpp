@@ -112,7 +112,6 @@ class FmaSpecializer : public WarpSpecializer {
 public:
   FmaSpecializer(Function &kernel, ProductKernel &product) : WarpSpecializer(kernel, product) {
     const Schedule &schedule = product.schedule;
-    size_t m = size_t(axisM);
     for (auto [to, from] : {std::pair(&own.block, &schedule.block), std::pair(&own.warps, &schedule.warps),
                             std::pair(&own.lanes, &schedule.lanes), std::pair(&own.vec, &schedule.vec)})
       to->assign(from->begin() + axisM, from->end());

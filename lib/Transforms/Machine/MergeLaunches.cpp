@@ -14,6 +14,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <set>
 
 namespace minic {
 namespace {
@@ -86,8 +87,8 @@ public:
                                    second.kernel)),
         top(merged.body()) {}
 
-  /// Gives the launch that does the work of both, at the second one's place.
-  Operation *run() {
+  /// One launch does the work of both, at the second one's place.
+  void run() {
     merged.loc = first.kernel->loc;
     top.setLoc(second.launch->loc());
     merged.setAttr("threads", *first.kernel->attr("threads"));
@@ -104,11 +105,10 @@ public:
     operands.insert(operands.end(), second.launch->operands().begin(), second.launch->operands().end());
     Builder plan(second.launch);
     plan.setLoc(second.launch->loc());
-    Operation *launch = plan.create(OpKind::Launch, operands, std::vector<Type>(),
-                                    {{"kernel", Attribute::symbol(merged.name)}, {"grid", Attribute::dims(grid)}});
+    plan.create(OpKind::Launch, operands, std::vector<Type>(),
+                {{"kernel", Attribute::symbol(merged.name)}, {"grid", Attribute::dims(grid)}});
     for (const ShortLaunch *old : {&first, &second})
       old->launch->erase();
-    return launch;
   }
 
 private:
@@ -156,6 +156,7 @@ Expected<void> passes::mergeLaunches(Function &plan, PassContext &pass) {
   if (pass.eager) // One launch per op.
     return {};
   std::vector<Function *> replaced;
+  std::set<Function *> isReplaced; // Looked up only.
   std::optional<ShortLaunch> before;
   std::vector<Operation *> steps;
   for (Operation &op : plan.body())
@@ -167,21 +168,23 @@ Expected<void> passes::mergeLaunches(Function &plan, PassContext &pass) {
     if (before && launch && before->threads() == launch->threads() && leavesAlone(*before, *launch) &&
         leavesAlone(*launch, *before)) {
       for (Function *kernel : {before->kernel, launch->kernel})
-        if (std::ranges::find(replaced, kernel) == replaced.end())
+        if (isReplaced.insert(kernel).second)
           replaced.push_back(kernel);
-      launch = shortLaunch(*Merger(*before, *launch).run(), pass.target);
+      Merger(*before, *launch).run();
+      launch.reset(); // Two are enough: each more would be checked by all programs.
     }
     before = launch;
   }
-  for (Function *kernel : replaced) {
-    bool isUsed = false;
-    for (Function *function : plan.module().functions())
-      if (function->kind == FunctionKind::Plan)
-        walk(function->body(),
-             [&](Operation &op) { isUsed |= op.is(OpKind::Launch) && op.attr("kernel")->asSymbol()->name == kernel->name; });
-    if (!isUsed)
+  std::set<std::string> used; // Looked up only.
+  for (Function *function : plan.module().functions())
+    if (function->kind == FunctionKind::Plan)
+      walk(function->body(), [&](Operation &op) {
+        if (op.is(OpKind::Launch))
+          used.insert(op.attr("kernel")->asSymbol()->name);
+      });
+  for (Function *kernel : replaced)
+    if (!used.count(kernel->name))
       plan.module().eraseFunction(kernel);
-  }
   return {};
 }
 

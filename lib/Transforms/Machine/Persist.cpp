@@ -127,7 +127,7 @@ Expected<void> passes::persist(Function &kernel, PassContext &pass) {
       return Diagnostic{.code = ErrorCode::BadSchedule,
                         .message =
                             "kernel @" + kernel.name +
-                            " has a schedule that divides it among warps, and a role without a loop that carries a ring position",
+                            " has a schedule with stages, and a role without a loop that carries a ring position",
                         .loc = op.loc()};
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {
