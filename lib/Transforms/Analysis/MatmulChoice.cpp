@@ -177,14 +177,16 @@ Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target)
   struct Tile {
     int64_t bm, bn, bk, warpsM, warpsN;
   };
-  static constexpr Tile tiles[] = {{128, 256, 32, 2, 4}, {128, 128, 32, 2, 2}, {128, 64, 32, 2, 2}, {64, 128, 32, 2, 2},
-                                   {64, 64, 64, 2, 2},   {32, 64, 64, 1, 4},   {16, 64, 64, 1, 4}};
-  constexpr int64_t enoughStages = 4, bytes = 2;
+  static constexpr Tile tiles[] = {{128, 256, 64, 2, 4}, {128, 256, 32, 2, 4}, {128, 128, 32, 2, 2}, {128, 64, 32, 2, 2},
+                                   {64, 128, 32, 2, 2},  {64, 64, 64, 2, 2},   {32, 64, 64, 1, 4},   {16, 64, 64, 1, 4}};
+  constexpr int64_t enoughStages = 4, fewStages = 3, bytes = 2;
   auto rows = product.rows.constant();
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {
     if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (rows && tile.bm > 16 && *rows <= tile.bm / 2))
+      continue;
+    if (tile.bk > 32 && fewStages * (tile.bm + tile.bn) * tile.bk * bytes > target.maxSharedBytesPerCta)
       continue;
     double math = double(tile.bm * tile.bn * tile.bk) / target.mmaRate;
     double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bk * bytes) / 128;

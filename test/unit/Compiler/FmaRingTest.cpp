@@ -24,7 +24,7 @@ float chain(const Product &p, const Ran &ran, int64_t m, int64_t n) {
   return sum + 0.0f;
 }
 
-std::string check(const Product &p) {
+std::string checkChains(const Product &p) {
   std::string text;
   for (size_t count = 1; count <= std::size(tensorCorePasses); ++count) {
     SCOPED_TRACE(std::string("after ") + tensorCorePasses[count - 1]);
@@ -43,18 +43,18 @@ std::string check(const Product &p) {
 
 } // namespace
 
-TEST(FmaRing, WholeBlocks) { EXPECT_NE(check(ring({.M = 64, .K = 64, .N = 128})).find("_turned"), std::string::npos); }
-TEST(FmaRing, OddSizes) { check(ring({.M = 67, .K = 37, .N = 71})); }
+TEST(FmaRing, WholeBlocks) { EXPECT_NE(checkChains(ring({.M = 64, .K = 64, .N = 128})).find("_turned"), std::string::npos); }
+TEST(FmaRing, OddSizes) { checkChains(ring({.M = 67, .K = 37, .N = 71})); }
 TEST(FmaRing, WhatLiesInRowsOfTheResultStays) {
-  EXPECT_EQ(check(ring({.M = 68, .K = 37, .N = 72, .isAcross = true})).find("_copy"), std::string::npos);
+  EXPECT_EQ(checkChains(ring({.M = 68, .K = 37, .N = 72, .isAcross = true})).find("_copy"), std::string::npos);
 }
-TEST(FmaRing, BothInRowsOfK) { check(ring({.M = 130, .K = 40, .N = 70, .isTransposed = true})); }
-TEST(FmaRing, OneBlockOfK) { check(ring({.M = 70, .K = 16, .N = 64})); }
-TEST(FmaRing, LessThanABlockOfK) { check(ring({.M = 64, .K = 3, .N = 66})); }
-TEST(FmaRing, OneStage) { check(ring({.M = 66, .K = 50, .N = 66}, 64, 64, 1)); }
-TEST(FmaRing, TwoStagesGoRound) { check(ring({.M = 200, .K = 100, .N = 64, .multiprocessors = 1}, 64, 64, 2)); }
+TEST(FmaRing, BothInRowsOfK) { checkChains(ring({.M = 130, .K = 40, .N = 70, .isTransposed = true})); }
+TEST(FmaRing, OneBlockOfK) { checkChains(ring({.M = 70, .K = 16, .N = 64})); }
+TEST(FmaRing, LessThanABlockOfK) { checkChains(ring({.M = 64, .K = 3, .N = 66})); }
+TEST(FmaRing, OneStage) { checkChains(ring({.M = 66, .K = 50, .N = 66}, 64, 64, 1)); }
+TEST(FmaRing, TwoStagesGoRound) { checkChains(ring({.M = 200, .K = 100, .N = 64, .multiprocessors = 1}, 64, 64, 2)); }
 TEST(FmaRing, NamedRows) {
-  check(ring({.M = 100, .K = 20, .N = 64, .rowsInText = isNamed}));
-  check(ring({.M = 0, .K = 20, .N = 64, .rowsInText = isNamed}));
+  checkChains(ring({.M = 100, .K = 20, .N = 64, .rowsInText = isNamed}));
+  checkChains(ring({.M = 0, .K = 20, .N = 64, .rowsInText = isNamed}));
 }
-TEST(FmaRing, PartsOfColumns) { check(ring({.M = 70, .K = 20, .N = 200}, 64, 256)); }
+TEST(FmaRing, PartsOfColumns) { checkChains(ring({.M = 70, .K = 20, .N = 200}, 64, 256)); }
