@@ -13,11 +13,11 @@ namespace minic::codegen {
 
 static int64_t roundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
-/// TMA puts blocks at multiples of 128 bytes (PTX ISA, cp.async.bulk.tensor).
-static constexpr int64_t declaredAlignment = 128;
-
-/// What the launch sizes: rings are larger than what a kernel may declare.
-static bool isDynamic(Type memory) { return memory.swizzle() || memory.stages() > 1; }
+/// What the launch sizes: rings are larger than what a kernel may declare, and TMA puts swizzled blocks at their alignment.
+static bool isDynamic(const Operation &alloc) {
+  return alloc.result()->type().swizzle() ||
+         std::ranges::any_of(alloc.result()->uses(), [](const Use &use) { return use.user->is(OpKind::Stage); });
+}
 
 SharedBytes sharedBytesOf(Function &kernel) {
   SharedBytes bytes;
@@ -27,8 +27,7 @@ SharedBytes sharedBytesOf(Function &kernel) {
     if (!op.is(OpKind::AllocShared))
       return;
     Type type = op.result()->type();
-    (isDynamic(type) ? bytes.dynamic : bytes.declared) +=
-        roundUp(sharedBytes(type), isDynamic(type) ? swizzleAlignment : declaredAlignment);
+    (isDynamic(op) ? bytes.dynamic : bytes.declared) += roundUp(sharedBytes(type), isDynamic(op) ? swizzleAlignment : 16);
   });
   return bytes;
 }
@@ -214,7 +213,7 @@ static llvm::GlobalVariable *dynamicShared(KernelLowering &k) {
 
 void lowerAllocShared(KernelLowering &k, Operation &op) {
   Type type = op.result()->type();
-  if (isDynamic(type)) {
+  if (isDynamic(op)) {
     int64_t offset = k.takeDynamic(roundUp(sharedBytes(type), swizzleAlignment));
     k.set(op.result(), {k.ir.CreateInBoundsGEP(k.ir.getInt8Ty(), dynamicShared(k), k.i32(offset))});
     return;
@@ -226,7 +225,7 @@ void lowerAllocShared(KernelLowering &k, Operation &op) {
   std::string name = k.kernel.name + "_shared_" + std::to_string(module.global_size());
   auto *global = new llvm::GlobalVariable(module, array, /*isConstant=*/false, llvm::GlobalValue::InternalLinkage,
                                           llvm::PoisonValue::get(array), name, nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-  global->setAlignment(llvm::Align(declaredAlignment));
+  global->setAlignment(llvm::Align(16));
   k.set(op.result(), {global});
 }
 

@@ -14,6 +14,7 @@
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace minic {
@@ -79,16 +80,16 @@ bool leavesAlone(const ShortLaunch &writer, const ShortLaunch &other) {
   return true;
 }
 
+/// The kernel of two launches together.
 class Merger {
 public:
   Merger(const ShortLaunch &first, const ShortLaunch &second)
-      : first(first), second(second), module(first.kernel->module()), all(first.programs + second.programs),
-        merged(*module.addFunction(FunctionKind::Kernel, Level::Machine, module.freshName(first.kernel->name + "_merged"),
-                                   second.kernel)),
+      : first(first), second(second), all(first.programs + second.programs),
+        merged(*first.kernel->module().addFunction(
+            FunctionKind::Kernel, Level::Machine, first.kernel->module().freshName(first.kernel->name + "_merged"), second.kernel)),
         top(merged.body()) {}
 
-  /// One launch does the work of both, at the second one's place.
-  void run() {
+  Function *run() {
     merged.loc = first.kernel->loc;
     top.setLoc(second.launch->loc());
     merged.setAttr("threads", *first.kernel->attr("threads"));
@@ -100,15 +101,7 @@ public:
     emit(first, program);
     emit(second, after);
     top.create(OpKind::Return, {}, {});
-
-    std::vector<Value *> operands(first.launch->operands().begin(), first.launch->operands().end());
-    operands.insert(operands.end(), second.launch->operands().begin(), second.launch->operands().end());
-    Builder plan(second.launch);
-    plan.setLoc(second.launch->loc());
-    plan.create(OpKind::Launch, operands, std::vector<Type>(),
-                {{"kernel", Attribute::symbol(merged.name)}, {"grid", Attribute::dims(grid)}});
-    for (const ShortLaunch *old : {&first, &second})
-      old->launch->erase();
+    return &merged;
   }
 
 private:
@@ -144,17 +137,30 @@ private:
   }
 
   ShortLaunch first, second;
-  Module &module;
   int64_t all;
   Function &merged;
   Builder top;
 };
+
+/// One launch does the work of both, at the second one's place.
+void replaceBoth(const ShortLaunch &first, const ShortLaunch &second, const Function &merged) {
+  std::vector<Value *> operands(first.launch->operands().begin(), first.launch->operands().end());
+  operands.insert(operands.end(), second.launch->operands().begin(), second.launch->operands().end());
+  std::vector<DimExpr> grid{first.programs + second.programs};
+  Builder plan(second.launch);
+  plan.setLoc(second.launch->loc());
+  plan.create(OpKind::Launch, operands, std::vector<Type>(),
+              {{"kernel", Attribute::symbol(merged.name)}, {"grid", Attribute::dims(grid)}});
+  for (const ShortLaunch *old : {&first, &second})
+    old->launch->erase();
+}
 
 } // namespace
 
 Expected<void> passes::mergeLaunches(Function &plan, PassContext &pass) {
   if (pass.eager) // One launch per op.
     return {};
+  std::map<std::pair<Function *, Function *>, Function *> made; // Looked up only.
   std::vector<Function *> replaced;
   std::set<Function *> isReplaced; // Looked up only.
   std::optional<ShortLaunch> before;
@@ -170,7 +176,11 @@ Expected<void> passes::mergeLaunches(Function &plan, PassContext &pass) {
       for (Function *kernel : {before->kernel, launch->kernel})
         if (isReplaced.insert(kernel).second)
           replaced.push_back(kernel);
-      Merger(*before, *launch).run();
+      // Equal pairs share a kernel. Its grid is theirs: a kernel states the grid that it is launched with.
+      Function *&merged = made[{before->kernel, launch->kernel}];
+      if (!merged)
+        merged = Merger(*before, *launch).run();
+      replaceBoth(*before, *launch, *merged);
       launch.reset(); // Two are enough: each more would be checked by all programs.
     }
     before = launch;

@@ -171,7 +171,9 @@ TEST(Differential, AllLevelsAgreeWithTheOracle) {
             int launches = 0;
             for (const PlanStep &step : result.artifact.plans[0].steps)
               launches += step.kind == PlanStep::Kind::Launch;
-            EXPECT_EQ(launches, eager ? c.eager : c.fused);
+            // Short launches of known sizes are merged in pairs (`merge-launches`).
+            int all = eager ? c.eager : c.fused, least = bound && !eager && stage == Stage::Plan ? (all + 1) / 2 : all;
+            EXPECT_TRUE(least <= launches && launches <= all) << launches << " launches of " << all;
           }
 }
 

@@ -260,8 +260,8 @@ TEST(DriverTest, CodeIsForTheDevice) {
   FakeGpu ampere(86), old(35);
   auto fit = compile(linearRelu(), {}, &ampere);
   ASSERT_TRUE(fit) << renderDiagnostics(fit.errors(), nullptr);
-  EXPECT_EQ((*fit)->target, "sm_80"); // The newest target that 8.6 runs.
-  EXPECT_NE((*fit)->kernels[0].ptx.find(".target sm_80"), std::string::npos);
+  EXPECT_EQ((*fit)->target, "sm_86"); // The newest target that 8.6 runs.
+  EXPECT_NE((*fit)->kernels[0].ptx.find(".target sm_86"), std::string::npos);
 
   // What is stated wins, as the artifact may be for another machine.
   auto stated = compile(linearRelu(), {.target = "sm_89"}, &ampere);

@@ -211,8 +211,9 @@ TEST(MachineVerifier, SharedViews) {
   const std::string view = "%s = stage %ring, %c1 : smem<128x128xbf16, #swizzle128>\n"
                            "  %v = shared_view %s, %c64, %c0 : smem<64x128xbf16, #swizzle128, slab = 128>";
   Right right(kernel(view));
-  right.wrong("shared_view %s", "shared_view %ring", OperandType, {"needs one stage of swizzled shared memory, not %ring"});
-  right.wrong("shared_view %s", "shared_view %plain", OperandType, {"needs one stage of swizzled shared memory, not %plain"});
+  right.wrong("shared_view %s", "shared_view %ring", OperandType, {"needs one stage of shared memory, not %ring"});
+  right.wrong("shared_view %s", "shared_view %plain", TypeMismatch,
+              {"of memory that is not swizzled sees elements of %plain", "under other axes", "stated smem<64x128xbf16"});
   right.wrong("smem<64x128xbf16, #swizzle128, slab = 128>", "smem<64x128xf16, #swizzle128, slab = 128>", TypeMismatch,
               {"expected shared memory with the element type and swizzle of %s", "stated smem<64x128xf16"});
   right.wrong("smem<64x128xbf16, #swizzle128, slab = 128>", "smem<64x128xbf16, #swizzle64, slab = 128>", TypeMismatch,

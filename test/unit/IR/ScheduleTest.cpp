@@ -69,8 +69,8 @@ TEST(Schedule, RefusesBlocksThatWgmmaDoesNotHave) {
     refuse(with(bm, 64, 64), "schedule #matmul, field 'bm': wgmma has 64 rows in a warpgroup, and there are one or two of those");
   for (int bn : {32, 512})
     refuse(with(64, bn, 64), "schedule #matmul, field 'bn': wgmma has blocks of 64, 128 or 256 columns here");
-  for (int bk : {16, 32, 128})
-    refuse(with(64, 64, bk), "schedule #matmul, field 'bk': wgmma has blocks of 64 here");
+  for (int bk : {16, 256})
+    refuse(with(64, 64, bk), "schedule #matmul, field 'bk': wgmma has blocks of 128 bytes here: 32, 64 or 128 elements");
   refuse(with(96, 64, 64), "schedule #matmul, field 'bm': 96 is not a power of two between 1 and 1048576");
   refuse(with(64, 192, 64), "schedule #matmul, field 'bn': 192 is not a power of two between 1 and 1048576");
 }
@@ -90,7 +90,9 @@ TEST(Schedule, RefusesFieldsOfTheOtherUnit) {
   refuse("bm = 64, bn = 64, bk = 64, unit = wgmma, stages = 4, raster = 8, warps = [4, 1]",
          "schedule #matmul, field 'warps': unknown field");
   refuse("bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4, stages = 4",
-         "schedule #matmul, field 'stages': unknown field");
+         "schedule #matmul, field 'raster': expected an integer");
+  refuse("bm = 64, bn = 64, bk = 16, warps = [2, 2], lanes = [4, 8], vec = 4, raster = 8",
+         "schedule #matmul, field 'raster': unknown field");
 }
 
 TEST(Schedule, OfTheTensorCoresOfAWarp) {
