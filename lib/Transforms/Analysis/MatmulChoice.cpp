@@ -282,6 +282,10 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
       !liesInMatrices(space, product) || !loops[k].extent.isConstant())
     return std::nullopt;
   int64_t rows = loops[m].extent.constant().value_or(unknown), columns = loops[n].extent.constant().value_or(unknown);
+  // Copies of rows that do not start at multiples of 16 bytes read an element at a time, and cost more than they bring.
+  auto rowOf = [&](unsigned i) { return loops[size_t(axesInMemory(space, product, i)->back())].extent; };
+  if (!rowOf(0).isMultipleOf(16 / dtypeBytes(DType::F32)) || !rowOf(1).isMultipleOf(16 / dtypeBytes(DType::F32)))
+    return std::nullopt;
   auto isTurned = [&](unsigned i) { return axesInMemory(space, product, i)->back() == int(k); };
   if ((isTurned(0) && columns < worthTurning) || (isTurned(1) && rows < worthTurning))
     return std::nullopt;

@@ -125,9 +125,8 @@ Expected<void> passes::persist(Function &kernel, PassContext &pass) {
   for (Operation &op : kernel.body())
     if (op.is(OpKind::Role) && !ringSweep(op))
       return Diagnostic{.code = ErrorCode::BadSchedule,
-                        .message =
-                            "kernel @" + kernel.name +
-                            " has a schedule with stages, and a role without a loop that carries a ring position",
+                        .message = "kernel @" + kernel.name +
+                                   " has a schedule with stages, and a role without a loop that carries a ring position",
                         .loc = op.loc()};
   for (Operation &op : kernel.body())
     if (op.is(OpKind::ProgramId) && op.numResults() >= 2) {
