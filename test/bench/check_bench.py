@@ -390,7 +390,7 @@ class Report(unittest.TestCase):
             report.write([DOCUMENT], pathlib.Path(folder) / "out.md", pathlib.Path(folder) / "plots")
             self.assertEqual(
                 {path.name for path in (pathlib.Path(folder) / "plots").iterdir()},
-                {"softmax.svg", "linear.svg", "sum0.svg", "share_of_limit.svg"},
+                {"softmax.svg", "linear.svg", "sum0.svg", "share_of_limit.svg", "share_of_peak.svg"},
             )
         text = report.plot("softmax", DOCUMENT["rows"][:12])
         self.assertIn("8x4 f32, JAX: 4.00x", text)
@@ -531,15 +531,15 @@ class ColdStart(unittest.TestCase):
             return output_of(MINIC, "compile", str(path), f"--emit={stage}", f"--mode={mode}")
 
     def test_launch(self):
-        case = Case("linear", (2048, 2048, 2048), "f32")
+        case = Case("linear", (512, 512, 512), "f32")  # A large one copies x first.
         ptx = self.emitted(case, "ptx")
         launch = coldstart.launch_of(self.emitted(case, "plan"), ptx)
         self.assertEqual(sorted(launch["buffers"]), ["b", "w", "x", "y"])
         self.assertRegex(ptx, rf"\.entry {launch['kernel']}\(")
         self.assertEqual(len(re.findall(r"\.param \.u64", ptx)), len(launch["buffers"]))
-        # Each program makes one block of the 2048 x 2048 results.
+        # Each program makes one block of the 512 x 512 results.
         rows, columns = map(int, re.search(r"_(\d+)x(\d+)x\d+$", launch["kernel"]).groups())
-        self.assertEqual(launch["grid"], 2048 // rows * (2048 // columns))
+        self.assertEqual(launch["grid"], 512 // rows * (512 // columns))
         self.assertEqual(launch["threads"] % 32, 0)
         with self.assertRaisesRegex(ValueError, "found 3 launches"):
             coldstart.launch_of(self.emitted(case, "plan", "eager"), ptx)

@@ -1,4 +1,4 @@
-// prepare-operands: copies operands of products on tensor cores into the form that these take.
+// prepare-operands: copies operands of products with stages into the form that these take.
 //
 //   launch @k(%x, %w, %y)                              ->  %w_rows = alloc : buffer<777x1152xbf16>
 //                                                          launch @f_copy(%w, %w_rows)           pad %w with 0

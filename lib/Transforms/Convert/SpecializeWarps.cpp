@@ -1,4 +1,4 @@
-// specialize-warps: a product on tensor cores becomes the work of two kinds of warps, as #matmul<unit = wgmma> says.
+// specialize-warps: a product becomes the work of two kinds of warps, as #matmul<stages = ...> says.
 //
 //   %c = for %k ... {                           role producer {                 role consumer, instances = 2 {
 //     %x_t = load %x, %row, %k                    for %k ... {                    for %k ... {
@@ -11,7 +11,8 @@
 //
 // One thread of the producer starts copies of the operands' blocks into shared memory; each consumer, a warpgroup, multiplies its
 // 64 rows of the tile. Here there is one block on chip at a time, and one tile for each program: `pipeline` and `persist` change
-// that. TMA gives 0 where an operand ends and drops nothing else, so the masks of the operands are not needed any more.
+// that. Without `unit = wgmma` there is one consumer, of warps whose threads add up products by fma. TMA gives 0 where an operand
+// ends and drops nothing else, so the masks of the operands are not needed any more.
 #include "WarpSpecializer.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/Bounds.h"
