@@ -46,7 +46,7 @@ private:
     for (unsigned i = 0; i < op.numOperands(); ++i) {
       Value *operand = op.operand(i);
       // Memory is loaded just before it is first read.
-      bool isShared = op.info().axes == AxisRule::Contract && schedule.stages > 0;
+      bool isShared = op.info().axes == AxisRule::Contract && schedule.stages > 0; // From there.
       int64_t registers = isShared || space.has(operand) ? 0 : registersOf(operand->type(), space.axesOfUse(&op, i));
       if (!space.has(operand) && ranges.try_emplace(operand, Range{position - 1, position, registers}).second) {
         ++buffers;

@@ -21,8 +21,7 @@ constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 bool hasWgmma(const TargetInfo &target) { return target.name == opInfo(OpKind::Wgmma).needs; }
 
 /// A product that the target's tensor cores take: operands that lie in memory, where TMA or copies of 16 bytes reach them or a copy
-/// of them
-/// (`prepare-operands`).
+/// of them (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
   int64_t columns, length, batches;

@@ -20,7 +20,7 @@ struct LibraryMatmul {
 bool hasMatmul(std::span<Operation *const> ops);
 /// The call that computes what a region with these ops (without its yield) gives; nullopt, with the reason, where there is none.
 /// What precedes a product must be transposes of its last two axes and repetition over its batches; what follows it at most a bias
-/// along its columns and a relu, in this order.
+/// along its columns.
 std::optional<LibraryMatmul> libraryMatmul(std::span<Operation *const> ops, std::span<Value *const> outputs,
                                            std::string *why = nullptr);
 
