@@ -137,6 +137,7 @@ bool expectIndex(Operation &op, unsigned i, VerifyReporter &reporter);
 /// `precision` is for products of f32.
 bool expectPrecision(Operation &op, VerifyReporter &reporter);
 bool expectMbarrier(Operation &op, unsigned i, VerifyReporter &reporter);
+bool expectCondition(Operation &op, unsigned i, VerifyReporter &reporter);
 /// Reports BadAxis unless the integers of attribute `name` are distinct axes of a type of this rank (`what` in the message), in
 /// strictly ascending order if asked.
 bool expectAxes(Operation &op, std::string_view name, int rank, const std::string &what, bool ascending, VerifyReporter &reporter);
