@@ -68,51 +68,69 @@ void lowerMbarrierWait(KernelLowering &k, Operation &op) {
 
 //===- TMA -===//
 
-/// TMA's coordinates: the last axis first, and where the box is wider than the swizzle, slabs as the last one.
-static std::vector<llvm::Value *> coordinates(KernelLowering &k, Operation &op, Type map, unsigned first) {
+namespace {
+
+/// One copy of TMA.
+struct TmaCopy {
+  llvm::Value *memory;
+  std::vector<llvm::Value *> at; ///< Coordinates, the last axis first.
+};
+
+/// The copies of a box, one for each slab; indices are operands from `first` on.
+std::vector<TmaCopy> copiesOf(KernelLowering &k, Operation &op, Value &map, Value &memory, unsigned first) {
   IRBuilder &ir = k.ir;
-  std::vector<llvm::Value *> result;
-  for (unsigned axis = unsigned(map.rank()); axis-- > 0;)
-    result.push_back(ir.CreateTrunc(k.scalar(op.operand(first + axis)), ir.getInt32Ty()));
-  if (int64_t columns = slabColumnsOfBox(map)) {
-    result.push_back(ir.CreateUDiv(result[0], k.i32(columns)));
-    result[0] = k.i32(0);
+  std::vector<llvm::Value *> start;
+  for (unsigned axis = unsigned(map.type().rank()); axis-- > 0;)
+    start.push_back(ir.CreateTrunc(k.scalar(op.operand(first + axis)), ir.getInt32Ty()));
+  std::vector<TmaCopy> copies{{k.scalar(&memory), start}};
+  for (int64_t slab = 1; slab < slabsOfBox(map.type()); ++slab) {
+    TmaCopy &copy = copies.emplace_back(copies[0]);
+    copy.memory = ir.CreateInBoundsGEP(ir.getInt8Ty(), copy.memory, k.i32(slab * slabBytes(memory.type())));
+    copy.at[0] = ir.CreateAdd(copy.at[0], k.i32(slab * slabColumns(memory.type())));
   }
-  return result;
+  return copies;
 }
 
-static void lowerTmaLoad(KernelLowering &k, Operation &op) {
+void lowerTmaLoad(KernelLowering &k, Operation &op) {
   static constexpr llvm::Intrinsic::ID byRank[] = {
       nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_1d, nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_2d,
       nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_3d, nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_4d,
       nvvm::nvvm_cp_async_bulk_tensor_g2s_tile_5d};
   IRBuilder &ir = k.ir;
   llvm::Value *mbarrier = mbarrierAt(k, op, 2);
-  std::vector<llvm::Value *> at = coordinates(k, op, op.operand(0)->type(), 4);
-  // A CTA's own address is one in its cluster as well; a cast would go through generic addresses.
-  llvm::Value *memory = ir.CreateIntToPtr(ir.CreatePtrToInt(k.scalar(op.operand(1)), ir.getInt64Ty()), ir.getPtrTy(7));
-  std::vector<llvm::Value *> operands = {memory, mbarrier, k.scalar(op.operand(0))};
-  operands.insert(operands.end(), at.begin(), at.end());
-  // No multicast, no cache hint, one CTA.
-  operands.insert(operands.end(), {ir.getInt16(0), ir.getInt64(0), ir.getFalse(), ir.getFalse(), ir.getInt32(0)});
-  k.guarded(k.isFirstThread(), [&] { ir.CreateIntrinsic(byRank[at.size() - 1], operands); });
+  std::vector<TmaCopy> copies = copiesOf(k, op, *op.operand(0), *op.operand(1), 4);
+  k.guarded(k.isFirstThread(), [&] {
+    for (const TmaCopy &copy : copies) {
+      // A CTA's own address is one in its cluster as well; a cast would go through generic addresses.
+      llvm::Value *memory = ir.CreateIntToPtr(ir.CreatePtrToInt(copy.memory, ir.getInt64Ty()), ir.getPtrTy(7));
+      std::vector<llvm::Value *> operands = {memory, mbarrier, k.scalar(op.operand(0))};
+      operands.insert(operands.end(), copy.at.begin(), copy.at.end());
+      // No multicast, no cache hint, one CTA.
+      operands.insert(operands.end(), {ir.getInt16(0), ir.getInt64(0), ir.getFalse(), ir.getFalse(), ir.getInt32(0)});
+      ir.CreateIntrinsic(byRank[copy.at.size() - 1], operands);
+    }
+  });
 }
 
-static void lowerTmaStore(KernelLowering &k, Operation &op) {
+void lowerTmaStore(KernelLowering &k, Operation &op) {
   static constexpr llvm::Intrinsic::ID byRank[] = {
       nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_1d, nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_2d,
       nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_3d, nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_4d,
       nvvm::nvvm_cp_async_bulk_tensor_s2g_tile_5d};
   IRBuilder &ir = k.ir;
-  std::vector<llvm::Value *> at = coordinates(k, op, op.operand(1)->type(), 2);
-  std::vector<llvm::Value *> operands = {k.scalar(op.operand(0)), k.scalar(op.operand(1))};
-  operands.insert(operands.end(), at.begin(), at.end());
-  operands.insert(operands.end(), {ir.getInt64(0), ir.getFalse()});
+  std::vector<TmaCopy> copies = copiesOf(k, op, *op.operand(1), *op.operand(0), 2);
   k.guarded(k.isFirstThread(), [&] {
-    ir.CreateIntrinsic(byRank[at.size() - 1], operands);
+    for (const TmaCopy &copy : copies) {
+      std::vector<llvm::Value *> operands = {copy.memory, k.scalar(op.operand(1))};
+      operands.insert(operands.end(), copy.at.begin(), copy.at.end());
+      operands.insert(operands.end(), {ir.getInt64(0), ir.getFalse()});
+      ir.CreateIntrinsic(byRank[copy.at.size() - 1], operands);
+    }
     ir.CreateIntrinsic(nvvm::nvvm_cp_async_bulk_commit_group, {});
   });
 }
+
+} // namespace
 
 void lowerTma(KernelLowering &k, Operation &op) {
   switch (op.kind()) {

@@ -289,10 +289,10 @@ static void checkTmaCopy(Operation &op, unsigned map, unsigned memory, unsigned 
     reporter.error(op, ErrorCode::BadLayout, opText(op) + " needs a map and memory of one swizzle" + both);
   else if (!memoryType.strides().empty())
     reporter.error(op, ErrorCode::BadLayout, opText(op) + " needs memory without strides" + both);
-  else if (int64_t columns = slabColumnsOfBox(mapType), last = constantOf(*op.operands().back(), 0); columns && last % columns)
+  else if (int64_t unit = columnsOfStart(mapType), last = constantOf(*op.operands().back(), 0); last % unit)
     reporter.error(op, ErrorCode::ShapeMismatch,
-                   opText(op) + " moves slabs, so its last index is a multiple of " + std::to_string(columns) + ", not " +
-                       std::to_string(last));
+                   opText(op) + " moves whole pieces of 16 bytes, so its last index is a multiple of " + std::to_string(unit) +
+                       ", not " + std::to_string(last));
 }
 
 void verifyTma(Operation &op, VerifyReporter &reporter) {

@@ -233,10 +233,8 @@ Expected<Schedule> Schedule::parse(const RecordAttr &attr, int rank) {
       }
     }
     if (s.unit == Unit::Wgmma || (s.unit == Unit::Fma && attr.find("stages"))) {
-      s.stages = fields.number("stages");
+      s.stages = fields.count("stages", maxStages);
       s.raster = fields.number("raster");
-      if (s.stages > maxStages)
-        fields.fail("stages", "more than " + std::to_string(maxStages));
     }
   } else {
     return Diagnostic{.code = ErrorCode::BadSchedule,

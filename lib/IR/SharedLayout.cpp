@@ -11,10 +11,9 @@ static constexpr int64_t chunkBytes = 16;
 
 int64_t slabColumns(Type smem) { return smem.swizzle() / dtypeBytes(smem.dtype()); }
 
-int64_t slabColumnsOfBox(Type map) {
-  int64_t columns = map.swizzle() ? slabColumns(map) : 0;
-  return columns && map.box().back() > columns ? columns : 0;
-}
+int64_t columnsOfStart(Type map) { return std::max<int64_t>(chunkBytes / dtypeBytes(map.dtype()), 1); }
+
+int64_t slabsOfBox(Type map) { return map.swizzle() ? map.box().back() / slabColumns(map) : 1; }
 
 int64_t slabBytes(Type smem) {
   int64_t rows = smem.get().slab ? smem.get().slab : smem.extents()[0];

@@ -136,7 +136,7 @@ private:
   bool mbarrierExpect(const Instr &instr);
   bool mbarrierArrive(const Instr &instr);
   bool arrive(const Instr &instr, Mbarrier &mbarrier, int64_t arrivals, bool all);
-  bool checkSlabs(const Instr &instr, const TmaInfo &info);
+  bool checkStart(const Instr &instr, const TmaInfo &info);
   bool tmaLoad(const Instr &instr);
   bool clusterStore(const Instr &instr);
   /// What comes by itself into memory and counts at the mbarrier of operand `which`.

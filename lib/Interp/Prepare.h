@@ -78,8 +78,8 @@ struct TmaInfo {
   AccessInfo box;
   SharedInfo memory;
   int64_t bytes = 0;
-  int64_t slabColumns = 0; ///< What the last index is a multiple of; 0: any.
-  bool tf32 = false;       ///< Loaded elements are rounded.
+  int64_t columnsOfStart = 1; ///< What the last index is a multiple of.
+  bool tf32 = false;          ///< Loaded elements are rounded.
 };
 /// ldmatrix: the box that is read, as its result has it.
 struct LdMatrixInfo {

@@ -56,7 +56,7 @@ bool Preparer::prepareTma(const Operation &op, Instr &instr) {
   if (!elements || *elements > maxSharedElements)
     return fail(ErrorCode::TooLarge, "the box of " + map->type().str() + " is too large to be interpreted", &op);
   info.bytes = *elements * dtypeBytes(map->type().dtype());
-  info.slabColumns = slabColumnsOfBox(map->type());
+  info.columnsOfStart = columnsOfStart(map->type());
   info.tf32 = map->type().roundsToTf32();
   instr.info = std::move(info);
   return true;

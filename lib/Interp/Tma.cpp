@@ -52,18 +52,18 @@ bool Agent::checkEnd() {
   return true;
 }
 
-bool Agent::checkSlabs(const Instr &instr, const TmaInfo &info) {
+bool Agent::checkStart(const Instr &instr, const TmaInfo &info) {
   int64_t last = index(instr.in.back());
-  return info.slabColumns == 0 || last % info.slabColumns == 0 ||
+  return last % info.columnsOfStart == 0 ||
          fail(instr, ErrorCode::OutOfBounds,
-              "a box that is wider than the swizzle starts at a multiple of " + std::to_string(info.slabColumns) +
-                  " of the last axis, not at " + std::to_string(last));
+              "a box starts at a multiple of 16 bytes, of " + std::to_string(info.columnsOfStart) +
+                  " elements of the last axis, not at " + std::to_string(last));
 }
 
 bool Agent::tmaLoad(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
   LaneArray box;
-  if (!checkSlabs(instr, info) || !loadBox(instr, info.box, instr.in[0], 4, box))
+  if (!checkStart(instr, info) || !loadBox(instr, info.box, instr.in[0], 4, box))
     return false;
   if (info.tf32) {
     auto *elements = reinterpret_cast<float *>(box.data.get());
@@ -103,7 +103,7 @@ bool Agent::tmaStore(const Instr &instr) {
   const TmaInfo &info = std::get<TmaInfo>(instr.info);
   tmaStores.push_back({&instr, {}});
   LaneArray box{.dtype = instr.op->operand(0)->type().dtype()};
-  return checkSlabs(instr, info) && readShared(instr, slots[size_t(instr.in[0])], info.memory, &tmaStores.back(), box) &&
+  return checkStart(instr, info) && readShared(instr, slots[size_t(instr.in[0])], info.memory, &tmaStores.back(), box) &&
          storeBox(instr, info.box, instr.in[1], 2, box);
 }
 

@@ -30,7 +30,7 @@ constexpr size_t maxMaps = 1024;
 } // namespace
 
 Expected<EncodedMap> TensorMaps::encode(CuPointer address) const {
-  // The last axis first. A box wider than the swizzle gets its slabs as one more axis, the slowest.
+  // The last axis first.
   uint64_t bytes = uint64_t(dtypeBytes(spec.dtype)), pitch = bytes;
   std::vector<uint64_t> sizes, strides;
   std::vector<uint32_t> box;
@@ -41,14 +41,8 @@ Expected<EncodedMap> TensorMaps::encode(CuPointer address) const {
     strides.push_back(pitch);
   }
   strides.pop_back();
-  uint64_t slab = uint64_t(spec.swizzle) / bytes;
-  if (slab && box[0] > slab) {
-    sizes.push_back(sizes[0] / slab);
-    box.push_back(uint32_t(box[0] / slab));
-    strides.push_back(slab * bytes);
-    sizes[0] = slab;
+  if (uint64_t slab = uint64_t(spec.swizzle) / bytes; slab && box[0] > slab)
     box[0] = uint32_t(slab);
-  }
   std::vector<uint32_t> steps(box.size(), 1);
   EncodedMap map;
   if (!api.cuTensorMapEncodeTiled)

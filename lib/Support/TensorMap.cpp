@@ -16,10 +16,8 @@ std::optional<std::string> tensorMapFault(DType dtype, const std::vector<DimExpr
   int64_t bytes = dtypeBytes(dtype), boxRow = box.back() * bytes, unit = std::max(swizzle, pitchUnit);
   if (boxRow % unit)
     return "has a box with rows of " + std::to_string(boxRow) + " bytes, which is no multiple of " + std::to_string(unit);
-  // A box that is wider than the swizzle moves as slabs, which are one more axis.
-  bool slabs = swizzle && boxRow > swizzle;
-  if (int64_t(shape.size()) + slabs > maxRank)
-    return "has more than " + std::to_string(maxRank) + " axes, counting one for the slabs of the box";
+  if (int64_t(shape.size()) > maxRank)
+    return "has more than " + std::to_string(maxRank) + " axes";
   for (const DimExpr &size : shape)
     if (size.isConstant(0))
       return "has a size of 0, which no tensor map can have";
@@ -28,9 +26,6 @@ std::optional<std::string> tensorMapFault(DType dtype, const std::vector<DimExpr
     return std::nullopt;
   if (*length * bytes % pitchUnit)
     return "has rows of " + std::to_string(*length * bytes) + " bytes, but TMA needs a multiple of " + std::to_string(pitchUnit);
-  if (slabs && *length * bytes % swizzle)
-    return "has rows of " + std::to_string(*length * bytes) +
-           " bytes, but its box, which is wider than the swizzle, needs a multiple of " + std::to_string(swizzle);
   return std::nullopt;
 }
 

@@ -26,8 +26,8 @@ inline constexpr int64_t tensorAlignment = 16;
 /// Bytes of an encoded tensor map among a kernel's parameters (CUtensorMap).
 inline constexpr int64_t tensorMapBytes = 128;
 
-/// How TMA sees a buffer: boxes of `box` elements move, their rows swizzled by `swizzle` bytes (0: not). A box that is wider than
-/// the swizzle goes slab by slab, with slabs of the swizzle's width as an axis of their own.
+/// How TMA sees a buffer: boxes of `box` elements move, their rows swizzled by `swizzle` bytes (0: not). What is encoded is a box
+/// of at most the swizzle's width: a wider one moves as slabs, by a copy each.
 struct TensorMapSpec {
   DType dtype = DType::BF16;
   std::vector<DimExpr> shape;

@@ -20,8 +20,11 @@ inline constexpr int64_t maxStages = 64;
 
 /// Columns of a slab.
 int64_t slabColumns(Type smem);
-/// Where a tensor map's box is wider than its swizzle and moves as slabs: the columns of one; else 0.
-int64_t slabColumnsOfBox(Type map);
+/// Slabs of a tensor map's box: each is a copy of its own.
+int64_t slabsOfBox(Type map);
+/// What the last index of a box is a multiple of: TMA takes 16 bytes from where they are aligned. An H200 calls others an illegal
+/// instruction.
+int64_t columnsOfStart(Type map);
 /// Bytes from one slab to the next.
 int64_t slabBytes(Type smem);
 /// Bytes from one stage to the next, and of all stages.

@@ -166,7 +166,7 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
   s.warps[product.rank - 3] = best->bm / 16;
   s.stages = enoughStages;
   while (s.stages > 1 && wgmmaBytes(s, form) > target.maxSharedBytesPerCta)
-    s.stages /= 2;
+    --s.stages;
   return s;
 }
 

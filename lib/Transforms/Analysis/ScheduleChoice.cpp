@@ -195,8 +195,29 @@ private:
     return across;
   }
 
+  /// What is read at other indices from rows of odd length comes one element at a time, and each time from as many sectors as lanes
+  /// lie apart.
+  void moveLanesTogether() {
+    constexpr int64_t bytesOfLane = 4;
+    for (const Operation *op : ops)
+      for (unsigned i = 0; i < op->numOperands(); ++i)
+        if (Type read = op->operand(i)->type();
+            readsFromMemory(*op, i) && read.rank() > 0 && !read.shape().back().isMultipleOf(vec))
+          vec = std::min(vec, std::max<int64_t>(bytesOfLane / dtypeBytes(read.dtype()), 1));
+  }
+
+  /// The block, or as small a one that blocks of it are not much longer than the extent; a warp still has a whole line.
+  int64_t withoutWaste(int64_t block, const DimExpr &extent) const {
+    auto size = extent.constant();
+    auto isWasted = [&] { return (*size + block - 1) / block * block * 7 > *size * 8; };
+    while (size && block > 32 * vec && isWasted())
+      block /= 2;
+    return block;
+  }
+
   /// About 1024 elements a program, inner axes first; 4 warps. Where memory is read across the last axis, a square.
   void cutElements() {
+    moveLanesTogether();
     if (auto across = axisAcross()) {
       s.block[last] = blockFor(loops[last].extent, 64);
       s.block[*across] = blockFor(loops[*across].extent, bytes > 2 ? 64 : 128);
@@ -208,6 +229,8 @@ private:
     int64_t left = 1024;
     for (size_t axis = loops.size(); axis-- > 0;) {
       s.block[axis] = axis == last || loops[axis].extent.isConstant() ? blockFor(loops[axis].extent, left) : 1;
+      if (axis == last && axis > 0)
+        s.block[axis] = withoutWaste(s.block[axis], loops[axis].extent);
       left /= s.block[axis];
     }
     vec = std::min(vec, s.block[last]);

@@ -4,12 +4,11 @@
 //                                                          launch @f_copy(%w, %w_rows)           pad %w with 0
 //                                                          launch @k(%x, %w_rows, %y)
 //
-// TMA wants rows that start at multiples of 16 bytes, and where a block is wider than a swizzled row, whole ones of 128 bytes (PTX
-// ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row is 0, which adds nothing to a sum. wgmma wants rows of k
-// where elements do not have 16 bits; fused multiply-adds want rows of the result, of which a thread reads several elements at a
-// time. With `precision = bf16x6` an operand of f32 becomes three of bf16, x0 + x1 + x2, each what the ones before leave of x, and
-// a product six; those that would add less than 2^-24 of it are left out (Henry, Tang, Heinecke, "Leveraging the bfloat16
-// Artificial Intelligence Datatype For Higher-Precision Computations", 2019):
+// TMA wants rows that start at multiples of 16 bytes (PTX ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row
+// is 0, which adds nothing to a sum. wgmma wants rows of k where elements do not have 16 bits; fused multiply-adds want rows of the
+// result, of which a thread reads several elements at a time. With `precision = bf16x6` an operand of f32 becomes three of bf16,
+// x0 + x1 + x2, each what the ones before leave of x, and a product six; those that would add less than 2^-24 of it are left out
+// (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019):
 //
 //   %d = dot %x, %w, %acc    ->    %p = dot %x2, %w0, 0; dot %x1, %w1; dot %x0, %w2; dot %x1, %w0; dot %x0, %w1; dot %x0, %w0
 //                                  %d = add %acc, %p
@@ -27,9 +26,15 @@ namespace minic {
 namespace {
 
 constexpr int64_t rowUnit = 16; ///< Bytes.
+constexpr int64_t line = 128;   ///< Bytes of memory that TMA reads at a time; copies have whole ones.
 
 DimExpr roundedUp(const DimExpr &size, int64_t multiple) {
   return size.isMultipleOf(multiple) ? size : DimExpr::ceilDiv(size, multiple) * DimExpr(multiple);
+}
+
+bool isLittleMore(const DimExpr &size, const DimExpr &padded) {
+  auto from = size.constant(), to = padded.constant();
+  return from && to && *to <= *from + *from / 8;
 }
 
 /// The form of an operand of a product.
@@ -143,7 +148,7 @@ private:
       if (schedule.usesTensorCores() && !core)
         return {};
       OperandForm form =
-          schedule.usesTensorCores() ? formForTensorCores(dot, *load, *core, schedule.unit) : formForThreads(dot, *load);
+          schedule.usesTensorCores() ? formForTensorCores(dot, *load, *core, schedule.block.back()) : formForThreads(dot, *load);
       if (!form.turned && form.types == std::vector{accessBuffer(*load)->type()}) {
         operands[i] = {dot.operand(i)};
         continue;
@@ -179,7 +184,7 @@ private:
     return form;
   }
 
-  OperandForm formForTensorCores(const Operation &dot, const Operation &load, const TensorCoreForm &core, Schedule::Unit unit) {
+  OperandForm formForTensorCores(const Operation &dot, const Operation &load, const TensorCoreForm &core, int64_t blockOfK) {
     Type from = accessBuffer(load)->type();
     DType dtype = core.parts > 1 ? DType::BF16 : from.dtype();
     int64_t bytes = dtypeBytes(dtype), contracted = dot.intsAttr("axes")[0], last = accessDims(load).back();
@@ -187,10 +192,11 @@ private:
     std::vector<DimExpr> shape = from.shape();
     if (form.turned)
       std::swap(shape.end()[-1], shape.end()[-2]);
-    // Rows run along the result, and TMA moves a block in several slabs of them.
-    bool hasSlabs = unit == Schedule::Unit::Wgmma && bytes == 2 && last != contracted &&
-                    load.result()->type().extents()[size_t(last)] * bytes > swizzledRow;
-    shape.back() = roundedUp(shape.back(), (hasSlabs ? swizzledRow : rowUnit) / bytes);
+    DimExpr lines = roundedUp(shape.back(), line / bytes);
+    bool isCopied = form.turned || core.parts > 1 || !shape.back().isMultipleOf(rowUnit / bytes);
+    bool hasWholeBlocks = last != contracted || blockOfK * bytes % line == 0;
+    shape.back() =
+        isCopied && hasWholeBlocks && isLittleMore(shape.back(), lines) ? lines : roundedUp(shape.back(), rowUnit / bytes);
     form.types.assign(size_t(core.parts), context.withDType(context.withShape(from, shape), dtype));
     return form;
   }

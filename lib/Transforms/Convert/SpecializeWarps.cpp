@@ -161,13 +161,6 @@ private:
   Schedule own; ///< Of the tile's axes without those of batches.
 };
 
-/// Where a block is wider than a swizzled row, TMA takes rows of whole ones.
-bool hasWholeSlabs(const Operation &load) {
-  Type buffer = accessBuffer(load)->type();
-  int64_t slab = swizzle / dtypeBytes(buffer.dtype());
-  return load.result()->type().extents()[size_t(accessDims(load).back())] <= slab || buffer.shape().back().isMultipleOf(slab);
-}
-
 /// Why one dot of the product cannot be wgmma's work; empty if it can.
 std::string whyNoWgmma(const ProductKernel &product, const Operation &dot) {
   DType dtype = dot.operand(0)->type().dtype();
@@ -181,8 +174,6 @@ std::string whyNoWgmma(const ProductKernel &product, const Operation &dot) {
     std::string which = i == 0 ? "its first operand" : "its second operand";
     if (bytes != 2 && accessDims(load).back() != product.axisM + 2)
       return which + " does not lie in rows of k, as wgmma has operands of other than 16 bits";
-    if (!hasWholeSlabs(load))
-      return "rows of " + which + " are no multiples of 64 elements";
   }
   return "";
 }

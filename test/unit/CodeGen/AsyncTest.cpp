@@ -147,18 +147,19 @@ std::string loads(const std::string &map, const std::string &memory, const std::
                 box);
 }
 
-/// The coordinates in the call of this intrinsic, as text; all of the code if there is none.
+/// The coordinates in the calls of this intrinsic, as text; all of the code if there is none.
 std::string coordinatesOf(const std::string &llvm, const std::string &intrinsic, size_t rank) {
   std::string pattern = "call void @llvm.nvvm.cp.async.bulk.tensor." + intrinsic + "\\([^\\n]*?";
   for (size_t i = 0; i < rank; ++i)
     pattern += ", i32 ([^,)]*)";
-  std::smatch found;
-  if (!std::regex_search(llvm, found, std::regex(pattern + ", i(16|64) ")))
-    return llvm;
-  std::string text = found[1];
-  for (size_t i = 2; i <= rank; ++i)
-    text += " " + std::string(found[i]);
-  return text;
+  std::regex call(pattern + ", i(16|64) ");
+  std::string text;
+  for (std::sregex_iterator it(llvm.begin(), llvm.end(), call), end; it != end; ++it) {
+    text += text.empty() ? "" : "; ";
+    for (size_t i = 1; i <= rank; ++i)
+      text += (i > 1 ? " " : "") + std::string((*it)[i]);
+  }
+  return text.empty() ? llvm : text;
 }
 
 TEST(Async, TmaLoadsBoxesOfTwoAxes) {
@@ -170,9 +171,8 @@ TEST(Async, TmaLoadsBoxesOfTwoAxes) {
 
 TEST(Async, BoxesWiderThanTheSwizzleAreSlabs) {
   std::string text = loads("%x", "%mw", "%c8, %c128", "[64, 128]"), ptx = hopper(text);
-  EXPECT_EQ(count(ptx, "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"), 1u);
-  // From the start of a slab, the row, slab 2.
-  EXPECT_EQ(coordinatesOf(llvmOf(text, "sm_90a"), "g2s.tile.3d", 3), "0 8 2");
+  EXPECT_EQ(count(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"), 2u);
+  EXPECT_EQ(coordinatesOf(llvmOf(text, "sm_90a"), "g2s.tile.2d", 2), "128 8; 192 8");
 }
 
 TEST(Async, TmaLoadsBoxesOfThreeAxes) {
@@ -189,8 +189,9 @@ TEST(Async, TmaStores) {
   EXPECT_TRUE(matches(ptx, R"(cp\.async\.bulk\.wait_group\.read\s+3;)"));
   EXPECT_EQ(coordinatesOf(llvmOf(text, "sm_90a"), "s2g.tile.2d", 2), "128 8");
   std::string slabs = kernel("tma_store %mw, %x, %c8, %c128", "[64, 128]");
-  EXPECT_EQ(count(hopper(slabs), "cp.async.bulk.tensor.3d.global.shared::cta"), 1u);
-  EXPECT_EQ(coordinatesOf(llvmOf(slabs, "sm_90a"), "s2g.tile.3d", 3), "0 8 2");
+  EXPECT_EQ(count(hopper(slabs), "cp.async.bulk.tensor.2d.global.shared::cta"), 2u);
+  EXPECT_EQ(count(hopper(slabs), "cp.async.bulk.commit_group;"), 1u);
+  EXPECT_EQ(coordinatesOf(llvmOf(slabs, "sm_90a"), "s2g.tile.2d", 2), "128 8; 192 8");
 }
 
 TEST(Async, MapsAreParameters) {

@@ -277,6 +277,8 @@ TEST(MachineVerifier, TmaLoad) {
   right.wrong("MxNxbf16, box = [64, 64], #swizzle128", "MxNxbf16, box = [64, 64], #swizzle64", BadLayout,
               {"`tma_load` needs a map and memory of one swizzle: %map", "%xs"});
   right.wrong("MxNxbf16, box", "MxNxf16, box", OperandType, {"one stage of memory of one element type"});
+  right.wrong("%c0, %c0, %c64", "%c0, %c0, %c1", ShapeMismatch,
+              {"moves whole pieces of 16 bytes, so its last index is a multiple of 8, not 1"});
 }
 
 TEST(MachineVerifier, TmaLoadToMemoryWithoutASwizzle) {
@@ -566,7 +568,8 @@ TEST(MachineVerifier, TypesOfMaps) {
   };
   for (const char *fine :
        {"MxNxbf16, box = [64, 256], #swizzle128", "MxNxbf16, box = [256, 8]", "64x1008xbf16, box = [64, 64], #swizzle128",
-        "AxBxCxDxExf32, box = [1, 1, 1, 8, 4]", "AxBxCxDxf32, box = [1, 1, 8, 64], #swizzle128", "Nxf32, box = [32], #swizzle128"})
+        "AxBxCxDxExf32, box = [1, 1, 1, 8, 64], #swizzle128", "64x1000xbf16, box = [64, 128], #swizzle128",
+        "AxBxCxDxf32, box = [1, 1, 8, 64], #swizzle128", "Nxf32, box = [32], #swizzle128"})
     accept(text(fine));
   for (const auto &[map, words] : std::vector<std::pair<std::string, std::string>>{
            {"MxNxbf16", "needs a box with one extent for each axis of its tensor"},
@@ -575,12 +578,9 @@ TEST(MachineVerifier, TypesOfMaps) {
            {"MxNxbf16, box = [8, 4]", "has a box with rows of 8 bytes, which is no multiple of 16"},
            {"MxNxbf16, box = [8, 32], #swizzle128", "has a box with rows of 64 bytes, which is no multiple of 128"},
            {"MxNxbf16, box = [8, 96], #swizzle128", "has a box with rows of 192 bytes, which is no multiple of 128"},
-           {"AxBxCxDxExFxf32, box = [1, 1, 1, 1, 8, 4]", "has more than 5 axes, counting one for the slabs of the box"},
-           {"AxBxCxDxExf32, box = [1, 1, 1, 8, 64], #swizzle128", "has more than 5 axes, counting one for the slabs of the box"},
+           {"AxBxCxDxExFxf32, box = [1, 1, 1, 1, 8, 4]", "has more than 5 axes"},
            {"0xNxbf16, box = [8, 8]", "has a size of 0, which no tensor map can have"},
-           {"64x1001xbf16, box = [64, 64], #swizzle128", "has rows of 2002 bytes, but TMA needs a multiple of 16"},
-           {"64x1000xbf16, box = [64, 128], #swizzle128",
-            "has rows of 2000 bytes, but its box, which is wider than the swizzle, needs a multiple of 128"}})
+           {"64x1001xbf16, box = [64, 64], #swizzle128", "has rows of 2002 bytes, but TMA needs a multiple of 16"}})
     refuse(text(map), BadLayout, {"parameter %x of kernel @k: tensor_map<", words});
 }
 

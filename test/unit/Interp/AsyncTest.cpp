@@ -74,7 +74,7 @@ TEST(Async, TmaLoadsBoxes) {
   }
 }
 
-TEST(Async, SlabsStartAtTheirColumns) {
+TEST(Async, BoxesStartAtWholePieces) {
   // The index is no constant, so that the verifier cannot know it.
   const std::string text = R"(
   kernel @k(%x: tensor_map<8x192xbf16, box = [8, 128], #swizzle128>, %y: buffer<2xf32>) at machine, threads = 32 {
@@ -94,9 +94,10 @@ TEST(Async, SlabsStartAtTheirColumns) {
   })";
   HostTensor x = random(DType::BF16, {8, 192}, 23);
   EXPECT_EQ(runKernel(text, {2}, {x}, {HostTensor(DType::F32, {2})}).error, "");
-  Outcome out = runKernel(replaced(text, "constant 64", "constant 32"), {2}, {x}, {HostTensor(DType::F32, {2})});
+  EXPECT_EQ(runKernel(replaced(text, "constant 64", "constant 8"), {2}, {x}, {HostTensor(DType::F32, {2})}).error, "");
+  Outcome out = runKernel(replaced(text, "constant 64", "constant 4"), {2}, {x}, {HostTensor(DType::F32, {2})});
   EXPECT_EQ(out.code, ErrorCode::OutOfBounds);
-  EXPECT_TRUE(has(out.error, "starts at a multiple of 64 of the last axis, not at 32")) << out.error;
+  EXPECT_TRUE(has(out.error, "starts at a multiple of 16 bytes, of 8 elements of the last axis, not at 4")) << out.error;
 }
 
 /// y = x by a tma_load of 8x32, with what the tests plant.
