@@ -286,12 +286,12 @@ void KernelLowering::setCarried(const Operation &loop, std::span<Value *const> v
   auto from = registers.begin();
   for (size_t i = 0; i < values.size(); ++i) {
     const Value &init = *loop.operand(unsigned(i + 3));
-    size_t count = get(loop.operand(unsigned(i + 3))).size();
+    size_t count = get(loop.operand(unsigned(i + 3))).size(), together = carriedTogether(init);
     Registers own;
     while (own.size() < count)
-      if (isCarriedInPairs(init)) {
-        auto [low, high] = unpackPair(ir, *from++, elementType(init.type().dtype()));
-        own.insert(own.end(), {low, high});
+      if (together > 1) {
+        Registers word = unpackWord(ir, *from++, elementType(init.type().dtype()));
+        own.insert(own.end(), word.begin(), word.end());
       } else {
         own.push_back(*from++);
       }
@@ -299,19 +299,18 @@ void KernelLowering::setCarried(const Operation &loop, std::span<Value *const> v
   }
 }
 
-bool KernelLowering::isCarriedInPairs(const Value &value) const {
+size_t KernelLowering::carriedTogether(const Value &value) const {
   Type type = value.type();
-  return type.isTile() && isFloat(type.dtype()) && dtypeBytes(type.dtype()) == 2 && type.layout()->numRegs() % 2 == 0;
+  if (!type.isTile() || isStorageOnly(type.dtype()) || type.dtype() == DType::I1 || dtypeBytes(type.dtype()) > 2)
+    return 1;
+  int64_t word = 4 / dtypeBytes(type.dtype());
+  return type.layout()->numRegs() % word == 0 ? size_t(word) : 1;
 }
 
 void KernelLowering::addCarried(const Value &value, const Registers &registers, Registers &carried) {
-  for (size_t r = 0; r < registers.size(); ++r)
-    if (isCarriedInPairs(value)) {
-      carried.push_back(packPair(ir, registers[r], registers[r + 1]));
-      ++r;
-    } else {
-      carried.push_back(registers[r]);
-    }
+  size_t together = carriedTogether(value);
+  for (size_t r = 0; r < registers.size(); r += together)
+    carried.push_back(together > 1 ? packWord(ir, std::span(registers).subspan(r, together)) : registers[r]);
 }
 
 Registers KernelLowering::lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried) {

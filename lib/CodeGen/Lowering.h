@@ -110,8 +110,8 @@ private:
   void lowerFor(Operation &op);
   Registers lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried);
   Registers unrolled(Operation &loop, Registers carried);
-  /// What a loop carries of a value: pairs of 16-bit registers together, so that none is taken apart on the way.
-  bool isCarriedInPairs(const Value &value) const;
+  /// Registers of a value that a loop carries as one of 32 bits, so that none is taken apart on the way: two of 16 bits, four of 8.
+  size_t carriedTogether(const Value &value) const;
   void addCarried(const Value &value, const Registers &registers, Registers &carried);
   void setCarried(const Operation &loop, std::span<Value *const> values, const Registers &registers);
   void lowerRole(Operation &op);
@@ -181,9 +181,10 @@ void lowerCpAsync(KernelLowering &k, Operation &op);
 void lowerCpAsyncGroup(KernelLowering &k, Operation &op);
 void lowerLdMatrix(KernelLowering &k, Operation &op);
 void lowerMma(KernelLowering &k, Operation &op);
-/// Two 16-bit registers in one of 32 bits, an i32, and the way back.
+/// Elements that fill a register of 32 bits, in an i32, and the way back.
+llvm::Value *packWord(IRBuilder &ir, std::span<llvm::Value *const> elements);
 llvm::Value *packPair(IRBuilder &ir, llvm::Value *low, llvm::Value *high);
-std::pair<llvm::Value *, llvm::Value *> unpackPair(IRBuilder &ir, llvm::Value *packed, llvm::Type *type);
+Registers unpackWord(IRBuilder &ir, llvm::Value *word, llvm::Type *type);
 void lowerExtractTile(KernelLowering &k, Operation &op);
 void lowerReduce(KernelLowering &k, Operation &op);
 void lowerDot(KernelLowering &k, Operation &op);

@@ -138,21 +138,20 @@ llvm::Value *SwizzledAccess::offsetOf(int64_t fromRow, int64_t fromColumn) {
   return addIndex(ir, offset, inLine);
 }
 
-namespace {
-
-void loadSwizzled(KernelLowering &k, Operation &op) {
-  Type type = op.result()->type();
-  SwizzledAccess access(k, k.scalar(op.operand(0)), op.operand(0)->type(), *type.layout());
+Registers loadSwizzled(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout, SharedPlace start) {
+  SwizzledAccess access(k, memory, type, layout, start);
   llvm::Type *element = k.memoryType(type.dtype());
   Registers result;
-  for (int64_t r = 0; r < type.layout()->numRegs(); r += access.width()) {
+  for (int64_t r = 0; r < layout.numRegs(); r += access.width()) {
     llvm::Type *piece = access.width() == 1 ? element : llvm::FixedVectorType::get(element, unsigned(access.width()));
     llvm::Value *loaded = k.ir.CreateAlignedLoad(piece, access.address(r), access.align());
     for (int64_t i = 0; i < access.width(); ++i)
       result.push_back(k.fromMemory(access.width() == 1 ? loaded : k.ir.CreateExtractElement(loaded, uint64_t(i)), type.dtype()));
   }
-  k.set(op.result(), std::move(result));
+  return result;
 }
+
+namespace {
 
 void storeSwizzled(KernelLowering &k, Operation &op) {
   Type type = op.operand(0)->type();
@@ -180,11 +179,11 @@ void storeSwizzled(KernelLowering &k, Operation &op) {
 } // namespace
 
 void lowerSharedLoad(KernelLowering &k, Operation &op) {
-  if (op.operand(0)->type().swizzle())
-    return loadSwizzled(k, op);
-  Type type = op.result()->type();
+  Type memory = op.operand(0)->type(), type = op.result()->type();
+  if (memory.swizzle())
+    return k.set(op.result(), loadSwizzled(k, k.scalar(op.operand(0)), memory, *type.layout()));
   const Layout &layout = *type.layout();
-  std::vector<int64_t> strides = op.operand(0)->type().smemStrides();
+  std::vector<int64_t> strides = memory.smemStrides();
   std::vector<int64_t> positions;
   for (int64_t r = 0; r < layout.numRegs(); ++r)
     positions.push_back(registerPosition(layout, r, strides));

@@ -53,6 +53,9 @@ private:
   std::map<std::pair<int64_t, int64_t>, llvm::Value *> offsets; ///< Of the thread's elements at rows below 8 of the first slab.
 };
 
+/// A tile in this layout of swizzled memory, from a constant place on.
+Registers loadSwizzled(KernelLowering &k, llvm::Value *memory, Type type, const Layout &layout, SharedPlace start = {});
+
 /// The largest power of two of elements, up to 16 bytes, that divides what every lane and warp mode of `layout` adds to a position
 /// with these strides (0 for an axis that does not count).
 int64_t threadAlignment(const Layout &layout, const std::vector<int64_t> &strides, DType dtype);

@@ -154,8 +154,8 @@ void readWgmma(Schedule &s, FieldReader &fields) {
   s.lanes[n] = 32;
 }
 
-/// The tensor cores of a warp: it has 16 rows and 8 or 16 columns at a time, and 16 elements of k. Blocks are repeats of what all
-/// warps have.
+/// The tensor cores of a warp: it has 16 rows and 8 or 16 columns at a time, and 8, 16 or 32 elements of k. Blocks are repeats of
+/// what all warps have.
 void readMma(Schedule &s, FieldReader &fields) {
   size_t n = s.block.size() - 2, m = n - 1, k = n + 1;
   s.unit = Schedule::Unit::Mma;

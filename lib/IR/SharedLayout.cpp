@@ -59,16 +59,17 @@ Layout wgmmaLayout(int64_t columns) {
 }
 
 Layout MmaTiling::a() const {
-  return Layout{.reg = {{1, 2, 1}, {0, 2, 8}, {1, 2, 8}, {0, rows / (16 * warpsM), 16 * warpsM}},
-                .lane = {{1, 4, 2}, {0, 8, 1}},
+  int64_t quad = 4 * piece(); // Of k, that four lanes have side by side.
+  return Layout{.reg = {{1, piece(), 1}, {0, 2, 8}, {1, depth() / quad, quad}, {0, rows / (16 * warpsM), 16 * warpsM}},
+                .lane = {{1, 4, piece()}, {0, 8, 1}},
                 .warp = {{-1, warpsN, 0}, {0, warpsM, 16}}}
       .normalized();
 }
 
 Layout MmaTiling::b() const {
-  int64_t own = columnsOfWarp();
-  return Layout{.reg = {{0, 2, 1}, {0, 2, 8}, {1, own / 8, 8}, {1, columns / (own * warpsN), own * warpsN}},
-                .lane = {{0, 4, 2}, {1, 8, 1}},
+  int64_t own = columnsOfWarp(), quad = 4 * piece();
+  return Layout{.reg = {{0, piece(), 1}, {0, depth() / quad, quad}, {1, own / 8, 8}, {1, columns / (own * warpsN), own * warpsN}},
+                .lane = {{0, 4, piece()}, {1, 8, 1}},
                 .warp = {{1, warpsN, own}, {-1, warpsM, 0}}}
       .normalized();
 }
@@ -86,10 +87,14 @@ Layout MmaTiling::accumulators(int64_t partRows, int64_t partColumns) const {
 }
 
 std::array<int64_t, 2> MmaTiling::part() const {
-  constexpr int64_t line = 64, sumsOfThread = 16;
+  int64_t bytes = dtypeBytes(sums()), line = 256 / bytes, sumsOfThread = 64 / bytes;
   int64_t wide = std::max(columnsOfWarp() * warpsN, std::min(line, columns));
   return {std::clamp(sumsOfThread * 32 * warpsM * warpsN / wide, 16 * warpsM, rows), wide};
 }
+
+int64_t fragmentUnit(DType dtype, int axis) { return axis == 0 ? 8 : std::max<int64_t>(8, 16 / dtypeBytes(dtype)); }
+
+bool canTurnFragments(DType dtype) { return dtypeBytes(dtype) == 2 || dtype == DType::F64; }
 
 Layout cpAsyncLayout(Type memory, int64_t vec, int64_t warps) {
   const std::array<int, 2> order{1, 0};

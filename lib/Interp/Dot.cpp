@@ -1,6 +1,7 @@
 // dot: chains of fused multiply-adds, one per element of acc, all advanced together along the contracted positions.
 #include "Agent.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -167,6 +168,10 @@ template <typename T> bool Agent::dotAs(const Instr &instr, const DotInfo &info,
   std::vector<uint8_t> lhsAbsent, rhsAbsent;
   if (!packOperand(instr, 0, info.lhs, lhs, lhsAbsent) || !packOperand(instr, 1, info.rhs, rhs, rhsAbsent))
     return false;
+  if constexpr (std::is_same_v<T, float>)
+    for (std::vector<T> *operand : {&lhs, &rhs})
+      if (info.roundsToTf32)
+        std::ranges::transform(*operand, operand->begin(), roundToTf32Away);
   int64_t count = kernel.elementsOf(instr.out[0]);
   LaneArray result, given = acc.expanded(count);
   if (!given.data)

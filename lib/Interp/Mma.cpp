@@ -21,10 +21,11 @@ bool Agent::ldMatrix(const Instr &instr) {
   int64_t start[] = {index(instr.in[1]), index(instr.in[2])}, bytes = dtypeBytes(info.memory.dtype());
   std::vector<int64_t> whole = info.memory.extents();
   for (size_t axis : {0u, 1u})
-    if (start[axis] < 0 || start[axis] % 8 || start[axis] > whole[axis] - info.extents[info.transposed ? 1 - axis : axis])
+    if (start[axis] < 0 || start[axis] % fragmentUnit(info.memory.dtype(), int(axis)) ||
+        start[axis] > whole[axis] - info.extents[info.transposed ? 1 - axis : axis])
       return fail(instr, ErrorCode::OutOfBounds,
                   "the box at [" + std::to_string(start[0]) + ", " + std::to_string(start[1]) + "] is not one of " +
-                      info.memory.str() + " that starts at multiples of 8");
+                      info.memory.str() + " that starts at multiples of 8, and of 16 bytes");
   CellMap cells;
   int64_t rows = info.extents[0], columns = info.extents[1];
   cells.reserve(size_t(rows * columns));

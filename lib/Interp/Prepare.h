@@ -123,7 +123,8 @@ struct DotOperand {
   const CellMap *cells = nullptr;    ///< Of shared memory.
 };
 struct DotInfo {
-  bool async = false; ///< wgmma.
+  bool async = false;        ///< wgmma.
+  bool roundsToTf32 = false; ///< mma of f32.
   int64_t contracted = 1;
   DotOperand lhs, rhs;
   DType compute;

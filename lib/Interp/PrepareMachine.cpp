@@ -140,7 +140,10 @@ DotInfo Preparer::productOf(int64_t rows, int64_t columns, int64_t k) const {
 
 bool Preparer::prepareMma(const Operation &op, Instr &instr) {
   std::vector<int64_t> lhs = op.operand(0)->type().extents(), rhs = op.operand(1)->type().extents();
-  instr.info = productOf(lhs[0], rhs[1], lhs[1]);
+  DotInfo info = productOf(lhs[0], rhs[1], lhs[1]);
+  info.compute = op.result()->type().dtype();
+  info.roundsToTf32 = op.operand(0)->type().dtype() == DType::F32;
+  instr.info = std::move(info);
   return true;
 }
 

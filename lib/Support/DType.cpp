@@ -161,13 +161,17 @@ uint16_t doubleToNarrow(double value, DType t) {
   }
 }
 
-float roundToTf32(float value) {
-  constexpr uint32_t dropped = 0x1fff;
+/// `half`: what is added, with the sign apart, to the bits that are cut.
+static float cutToTf32(float value, uint32_t half) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7f800000) == 0x7f800000) // A NaN whose payload is in the lower bits alone stays one.
     return std::isnan(value) ? std::bit_cast<float>(bits | 0x400000) : value;
-  return std::bit_cast<float>((bits + (dropped >> 1) + (bits >> 13 & 1)) & ~dropped);
+  return std::bit_cast<float>((bits + half) & ~uint32_t(0x1fff));
 }
+
+float roundToTf32(float value) { return cutToTf32(value, 0xfff + (std::bit_cast<uint32_t>(value) >> 13 & 1)); }
+
+float roundToTf32Away(float value) { return cutToTf32(value, 0x1000); }
 
 double roundToDType(double value, DType t) {
   if (t == DType::F32)

@@ -31,8 +31,10 @@ FORMS = {
     "f8e4m3": ("f8e4m3", "", "f32"),
     "f8e5m2": ("f8e5m2", "", "f32"),
     "i8": ("i8", "", "i32"),
+    "f64": ("f64", "", "f64"),
 }
-EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "i32": 0}
+BYTES = {"bf16": 2, "f16": 2, "tf32": 4, "i8": 1, "f64": 8}  # Of what mma multiplies.
+EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53, "i32": 0}
 FUNCTIONS = {
     "relu": lambda v: np.maximum(v, 0),
     "tanh": np.tanh,
@@ -118,6 +120,8 @@ class Combination:
         """Of the product, relative to the sum of magnitudes."""
         if self.form == "i8":
             return 0
+        if self.form == "f64":  # What is compared with is summed in f64 too.
+            return 2 * (self.k + 1) * 2.0**-53
         # Tensor cores align the products of a few elements before they add and cut what is below.
         chain = (self.k + 8) * 2.0**-24
         if self.form == "tf32":  # Each operand is rounded to 11 bits.
@@ -186,22 +190,23 @@ class Combination:
         return ""
 
 
-def mma_schedule(rng):
+def mma_schedule(rng, form):
+    element, accumulators = BYTES[form], 64 if form == "f64" else 128
     pick = lambda *choices: int(choices[rng.integers(len(choices))])
     while True:
         warps_m, warps_n = pick(1, 2, 4), pick(1, 2, 4)
-        bm, bn, bk, stages = pick(16, 32, 64, 128), pick(16, 32, 64, 128, 256), pick(16, 32, 64), pick(1, 2, 3, 4, 5)
-        fits = bm >= 16 * warps_m and bn >= 8 * warps_n and bm * bn <= 128 * 32 * warps_m * warps_n
-        if fits and stages * (bm + bn) * bk * 2 <= 64 << 10:
+        bm, bn, bk, stages = pick(16, 32, 64, 128), pick(16, 32, 64, 128, 256), pick(16, 32, 64, 128), pick(1, 2, 3, 4, 5)
+        fits = bm >= 16 * warps_m and bn >= 8 * warps_n and bm * bn <= accumulators * 32 * warps_m * warps_n and bk * element >= 32
+        if fits and stages * (bm + bn) * bk * element <= 64 << 10:
             return f"#matmul<bm = {bm}, bn = {bn}, bk = {bk}, unit = mma, warps = [{warps_m}, {warps_n}], stages = {stages}, raster = {pick(1, 2, 8)}>"
 
 
 def compiled(combination, options, index):
-    if not options.mma or combination.form not in ("bf16", "f16"):
+    if not options.mma or combination.form not in BYTES:
         return minic.compile(combination.text, target=options.target)
     rng = np.random.default_rng([options.seed, index, 1])
     fused = minic.emit(combination.text, "fused", target=options.target)
-    return minic.compile(re.sub("#matmul<[^>]*unit[^>]*>", lambda _: mma_schedule(rng), fused))
+    return minic.compile(re.sub("#matmul<[^>]*unit[^>]*>", lambda _: mma_schedule(rng, combination.form), fused))
 
 
 def outputs_of(combination, options, index):

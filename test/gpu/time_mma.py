@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Times products on the tensor cores of a warp (mma.sync) beside torch, on any GPU from sm_80 on.
 
-    PYTHONPATH=tools/python test/gpu/time_mma.py [--target sm_80] [--sizes 4096,8192] [--dtype bf16|f16] [--schedules FILE] [--rounds N] [--check]
+    PYTHONPATH=tools/python test/gpu/time_mma.py [--target sm_80] [--sizes 4096,8192] [--dtype bf16|f16|tf32|f64|i8] [--schedules FILE] [--rounds N] [--check]
 
 Each schedule (one a line of FILE, else some around the cost model's choice, and that itself as `chosen`) is put into the fused text. Results are
-compared with torch's f32 product first, and must be the same bits in a second run. Times are medians of rounds in which all run in random
-order, over random data; `ratio` is torch's time by this one's. --check only checks, --layouts tn,nt,tt adds transposed operands.
+compared with torch's product in f64 first, and must be the same bits in a second run. Times are medians of rounds in which all run in random
+order, over random data; `ratio` is torch's time by this one's, of tf32 with allow_tf32, of i8 torch._int_mm. --check only checks, --layouts
+tn,nt,tt adds transposed operands.
 """
 import argparse
 import random
@@ -17,33 +18,65 @@ import torch
 
 import minic
 
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+# Elements of operands and results in the graph, and in torch.
+DTYPES = {
+    "bf16": ("bf16", "bf16", torch.bfloat16, torch.bfloat16),
+    "f16": ("f16", "f16", torch.float16, torch.float16),
+    "tf32": ("f32", "f32", torch.float32, torch.float32),
+    "f64": ("f64", "f64", torch.float64, torch.float64),
+    "i8": ("i8", "i32", torch.int8, torch.int32),
+}
+# Relative to a result and to the mean of all.
+TOLERANCE = {"bf16": (2.0**-7, 0.02), "f16": (2.0**-7, 0.02), "tf32": (2.0**-10, 0.005), "f64": (0, 1e-13), "i8": (0, 0)}
+# bm, bn, bytes of a block's rows of k, warps, stages.
 SCHEDULES = """
-bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 3, raster = 8
-bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 4, raster = 8
-bm = 128, bn = 256, bk = 32, unit = mma, warps = [2, 4], stages = 5, raster = 8
-bm = 128, bn = 256, bk = 64, unit = mma, warps = [2, 4], stages = 3, raster = 8
-bm = 256, bn = 128, bk = 64, unit = mma, warps = [4, 2], stages = 3, raster = 8
-bm = 256, bn = 128, bk = 32, unit = mma, warps = [4, 2], stages = 4, raster = 8
-bm = 128, bn = 128, bk = 32, unit = mma, warps = [2, 2], stages = 4, raster = 8
-bm = 128, bn = 128, bk = 64, unit = mma, warps = [2, 2], stages = 3, raster = 8
-bm = 128, bn = 128, bk = 32, unit = mma, warps = [2, 2], stages = 4, raster = 16
-bm = 128, bn = 128, bk = 32, unit = mma, warps = [2, 4], stages = 4, raster = 8
-bm = 128, bn = 128, bk = 64, unit = mma, warps = [2, 4], stages = 3, raster = 8
+128 256 64 2 4 3
+128 256 64 2 4 4
+128 256 64 2 4 5
+128 256 128 2 4 3
+256 128 128 4 2 3
+256 128 64 4 2 4
+128 128 64 2 2 4
+128 128 128 2 2 3
+128 128 64 2 4 4
+128 128 128 2 4 3
+"""
+SCHEDULES_OF_F64 = """
+128 64 128 4 2 3
+128 64 128 4 2 4
+128 64 128 2 2 3
+64 128 128 2 4 3
+64 128 128 2 4 4
+128 128 128 4 2 3
+128 128 128 2 4 3
+128 128 128 4 4 3
+64 64 128 2 2 3
+64 64 128 2 2 4
+64 64 256 2 2 3
 """
 
 
+def schedules_of(dtype):
+    size = {"i8": 1, "tf32": 4, "f64": 8}.get(dtype, 2)
+    rows = (SCHEDULES_OF_F64 if dtype == "f64" else SCHEDULES).split("\n")
+    return [
+        f"bm = {bm}, bn = {bn}, bk = {k // size}, unit = mma, warps = [{warps_m}, {warps_n}], stages = {stages}, raster = 8"
+        for bm, bn, k, warps_m, warps_n, stages in (map(int, row.split()) for row in rows if row)
+    ]
+
+
 def graph(m, n, k, dtype, layout):
-    x = f"%x: tensor<{k}x{m}x{dtype}>" if layout[0] == "t" else f"%x: tensor<{m}x{k}x{dtype}>"
-    w = f"%w: tensor<{n}x{k}x{dtype}>" if layout[1] == "t" else f"%w: tensor<{k}x{n}x{dtype}>"
+    operand, result = DTYPES[dtype][:2]
+    x = f"%x: tensor<{k}x{m}x{operand}>" if layout[0] == "t" else f"%x: tensor<{m}x{k}x{operand}>"
+    w = f"%w: tensor<{n}x{k}x{operand}>" if layout[1] == "t" else f"%w: tensor<{k}x{n}x{operand}>"
     lines = []
     if layout[0] == "t":
-        lines.append(f"  %xt = transpose %x, perm = [1, 0] : tensor<{m}x{k}x{dtype}>")
+        lines.append(f"  %xt = transpose %x, perm = [1, 0] : tensor<{m}x{k}x{operand}>")
     if layout[1] == "t":
-        lines.append(f"  %wt = transpose %w, perm = [1, 0] : tensor<{k}x{n}x{dtype}>")
+        lines.append(f"  %wt = transpose %w, perm = [1, 0] : tensor<{k}x{n}x{operand}>")
     a, b = "%xt" if layout[0] == "t" else "%x", "%wt" if layout[1] == "t" else "%w"
-    lines.append(f"  %y = matmul {a}, {b} : tensor<{m}x{n}x{dtype}>")
-    return f"graph @g({x}, {w}) -> (y: tensor<{m}x{n}x{dtype}>) {{\n" + "\n".join(lines) + "\n  return %y\n}\n"
+    lines.append(f"  %y = matmul {a}, {b}{', precision = tf32' if dtype == 'tf32' else ''} : tensor<{m}x{n}x{result}>")
+    return f"graph @g({x}, {w}) -> (y: tensor<{m}x{n}x{result}>) {{\n" + "\n".join(lines) + "\n  return %y\n}\n"
 
 
 def event_time(run, calls):
@@ -56,34 +89,43 @@ def event_time(run, calls):
     return begin.elapsed_time(end) / calls
 
 
-def compare(name, run, y, expected):
-    """True if two runs give the same bits, near the f32 product."""
+def compare(name, run, y, expected, tolerance):
+    """True if two runs give the same bits, near the product in f64."""
     results = []
     for _ in range(2):
-        y.fill_(float("nan"))
+        y.fill_(float("nan") if y.is_floating_point() else 1 << 30)
         run()
         torch.cuda.synchronize()
         results.append(y.clone())
-    same = torch.equal(results[0].view(torch.int16), results[1].view(torch.int16))
-    far = ((results[0].float() - expected).abs() / (expected.abs() * 2.0**-7 + 0.02 * expected.abs().mean())).max().item()
-    if not same or not far <= 1:
-        print(f"  {name}: WRONG, same bits {same}, error over bound {far}")
-    return same and far <= 1
+    same = torch.equal(results[0].view(torch.uint8), results[1].view(torch.uint8))
+    relative, of_mean = tolerance
+    error = (results[0].double() - expected).abs() - expected.abs() * relative - of_mean * expected.abs().mean()
+    beyond = error.max().item()
+    if not same or not beyond <= 0:
+        print(f"  {name}: WRONG, same bits {same}, beyond the bound by {beyond}")
+    return same and beyond <= 0
+
+
+def random_operand(shape, dtype):
+    if dtype == torch.int8:
+        return torch.randint(-128, 128, shape, device="cuda", dtype=dtype)
+    return torch.randn(shape, device="cuda", dtype=torch.float64 if dtype == torch.float64 else torch.float32).to(dtype)
 
 
 def one_size(m, n, k, layout, options, schedules):
-    dtype = DTYPES[options.dtype]
-    x = torch.randn(*((k, m) if layout[0] == "t" else (m, k)), device="cuda").to(dtype)
-    w = torch.randn(*((n, k) if layout[1] == "t" else (k, n)), device="cuda").to(dtype)
+    operand, result = DTYPES[options.dtype][2:]
+    x = random_operand((k, m) if layout[0] == "t" else (m, k), operand)
+    w = random_operand((n, k) if layout[1] == "t" else (k, n), operand)
     a, b = x.t() if layout[0] == "t" else x, w.t() if layout[1] == "t" else w
-    y, z = torch.empty(m, n, device="cuda", dtype=dtype), torch.empty(m, n, device="cuda", dtype=dtype)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    expected = a.float() @ b.float()
+    y, z = torch.empty(m, n, device="cuda", dtype=result), torch.empty(m, n, device="cuda", dtype=result)
+    torch.backends.cuda.matmul.allow_tf32 = options.dtype == "tf32"
+    expected = a.double() @ b.double()
+    of_torch = (lambda: torch._int_mm(a, b, out=z)) if options.dtype == "i8" else (lambda: torch.matmul(a, b, out=z))
     fused = minic.emit(graph(m, n, k, options.dtype, layout), "fused", target=options.target)
     found = re.search("#matmul<[^>]*>", fused)
     if not found:
         sys.exit(f"no #matmul schedule in\n{fused}")
-    candidates, ok = {"torch": lambda: torch.matmul(a, b, out=z)}, True
+    candidates, ok = {"torch": of_torch}, True
     for schedule in [None, *schedules]:
         text = fused.replace(found.group(0), f"#matmul<{schedule}>") if schedule else fused
         name = schedule or "chosen: " + found.group(0)
@@ -94,7 +136,7 @@ def one_size(m, n, k, layout, options, schedules):
             ok = False
             continue
         run = lambda executable=executable: executable.run([x, w], [y])
-        if compare(name, run, y, expected):
+        if compare(name, run, y, expected, TOLERANCE[options.dtype]):
             candidates[name] = run
         else:
             ok = False
@@ -123,8 +165,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    text = open(options.schedules).read() if options.schedules else SCHEDULES
-    schedules = [line.strip() for line in text.splitlines() if line.strip()]
+    schedules = schedules_of(options.dtype)
+    if options.schedules:
+        schedules = [line.strip() for line in open(options.schedules).read().splitlines() if line.strip()]
     ok = True
     for size in options.sizes.split(","):
         numbers = [int(part) for part in size.split("x")]

@@ -44,29 +44,40 @@ inline constexpr int64_t wgmmaDepthBytes = 32;
 Layout wgmmaLayout(int64_t columns);
 
 /// How the warps of mma hold its tiles, `warpsM` along rows and `warpsN` along columns, the latter fastest. PTX ISA, "Matrix
-/// Fragments for mma.m16n8k16": a pair of registers of lane l holds
-///   a, 16 rows by 16 of k:       row l / 4 (+ 8), k 2 (l mod 4) + {0, 1} (+ 8)
-///   b, 16 of k by 8 columns:     k 2 (l mod 4) + {0, 1} (+ 8), column l / 4
+/// Fragments" of mma.m16n8k8, k16 and k32: lane l holds pieces of p elements side by side along k, in 4 bytes,
+///   a, 16 rows by 8p of k:       row l / 4 (+ 8), k p (l mod 4) + {0 ... p - 1} (+ 4p)
+///   b, 8p of k by 8 columns:     k p (l mod 4) + {0 ... p - 1} (+ 4p), column l / 4
 ///   accumulators, 16 rows by 8:  row l / 4 (+ 8), column 2 (l mod 4) + {0, 1}
+/// The manual has f64 in the same way with p = 1. Here a lane's two of k are a piece of 16 bytes: a sum is the same whichever
+/// numbers of k a and b agree on, and a piece is one load.
 /// Warps stand side by side, each with 16 rows and 16 columns (8 if there are no more), and repeat: so parts of a tile that are as
 /// wide as all warps are cut between registers, and one ldmatrix loads two fragments of b.
 struct MmaTiling {
-  int64_t rows, columns; ///< Of the product's tile.
-  int64_t warpsM, warpsN;
+  DType dtype;                    ///< Of a and b.
+  int64_t rows = 16, columns = 8; ///< Of the product's tile.
+  int64_t warpsM = 1, warpsN = 1;
 
-  static constexpr int64_t depth = 16; ///< Of k.
+  int64_t piece() const { return dtype == DType::F64 ? 2 : 4 / dtypeBytes(dtype); }
+  int64_t depth() const { return dtype == DType::F64 ? 8 : 8 * piece(); } ///< Of k.
+  DType sums() const { return computeDType(dtype); }
   int64_t columnsOfWarp() const { return columns / warpsN < 16 ? 8 : 16; }
   Layout a() const;
   Layout b() const;
   Layout accumulators() const { return accumulators(rows, columns); }
   /// Of a part of it.
   Layout accumulators(int64_t partRows, int64_t partColumns) const;
-  /// The part that goes through shared memory at a time, behind the product: lines of 128 bytes of 16-bit results, 16 sums of a
-  /// thread where all warps have no more.
+  /// The part that goes through shared memory at a time, behind the product: lines of 256 bytes of sums (128 of 16-bit
+  /// results), 64 bytes of a thread where all warps have no more.
   std::array<int64_t, 2> part() const;
-  /// The memory for that. Its rows lie 32 bytes apart in the banks, as much as a quarter of a warp has of one.
+  /// The memory for that. Its rows lie as far apart in the banks as a quarter of a warp has of one: 32 bytes, of f64 64.
   static constexpr int64_t partPadding = 8;
 };
+
+/// Where the fragments that ldmatrix reads may start, as a multiple: 8 rows, and 16 bytes of a row.
+int64_t fragmentUnit(DType dtype, int axis);
+/// Whether ldmatrix reads elements whose rows in memory are not rows of k: it turns those of 16 bits, and of f64 each thread reads
+/// its own.
+bool canTurnFragments(DType dtype);
 
 /// How the threads of `warps` warps divide the pieces of shared memory that cp_async fills, `vec` elements each: side by side along
 /// its rows.

@@ -75,6 +75,8 @@ uint16_t doubleToNarrow(double value, DType t);
 /// Rounds f32 to the 10 bits of mantissa that tf32 has, to nearest even; NaN and infinities stay. The tensor cores of f32 read no
 /// more bits (PTX ISA, "Alternate floating-point data formats").
 float roundToTf32(float value);
+/// The same with ties away from 0, as cvt.rna.tf32.f32 rounds.
+float roundToTf32Away(float value);
 
 /// Rounds `value` to what an element of type `t` can hold (identity for f64; floats only).
 double roundToDType(double value, DType t);

@@ -21,6 +21,7 @@ struct TargetInfo {
   int registersPerMultiprocessor;
   int maxRegistersPerThread; ///< An instruction names them in 8 bits.
   int mmaRate;           ///< Products that mma adds in a multiprocessor and cycle: f16 with f32 sums ("Arithmetic Instructions").
+  int mmaRateOfF64;      ///< 0: no more than fused multiply-adds.
   int maxParameterBytes; ///< Kernel parameters at `minPtx`, which is the version emitted: 4096 before PTX 8.1, 32764 since.
 };
 

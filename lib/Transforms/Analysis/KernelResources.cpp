@@ -79,7 +79,8 @@ private:
   int64_t accumulatorRegisters(const Operation &product) const {
     size_t n = schedule.block.size() - 2;
     auto form = tensorCoreForm(product);
-    return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads() * (form && form->promotes ? 2 : 1);
+    int64_t registers = std::max<int64_t>(dtypeBytes(computeDType(product.operand(0)->type().dtype())) / 4, 1);
+    return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads() * (form && form->promotes ? 2 : registers);
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {

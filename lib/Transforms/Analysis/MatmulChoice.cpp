@@ -18,7 +18,25 @@ namespace {
 constexpr int64_t leastWork = 64;
 constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
 
+/// Whether there is an mma for such operands, of f32 as what they may be rounded to.
+bool isMultipliedByMma(const Operation &product) {
+  auto form = tensorCoreForm(product);
+  return form && form->parts == 1 && opInfo(OpKind::Mma).dtypes.contains(product.operand(0)->type().dtype());
+}
+
 bool hasWgmma(const TargetInfo &target) { return target.name == opInfo(OpKind::Wgmma).needs; }
+
+/// The tensor cores of a target that take such a product: those of sm_90a's warpgroups, else those of a warp where they are
+/// faster than fused multiply-adds.
+Schedule::Unit unitFor(const Operation &product, const TargetInfo &target) {
+  DType dtype = product.operand(0)->type().dtype();
+  if (!tensorCoreForm(product))
+    return Schedule::Unit::Fma;
+  if (hasWgmma(target) && opInfo(OpKind::Wgmma).dtypes.contains(dtype))
+    return Schedule::Unit::Wgmma;
+  bool isFaster = dtype != DType::F64 || target.mmaRateOfF64 > 0;
+  return isFaster && isMultipliedByMma(product) ? Schedule::Unit::Mma : Schedule::Unit::Fma;
+}
 
 /// A product that the target's tensor cores take: operands that lie in memory, where TMA or copies of 16 bytes reach them or a copy
 /// of them (`prepare-operands`).
@@ -26,7 +44,9 @@ struct TensorCoreProduct {
   DimExpr rows;
   int64_t columns, length, batches;
   size_t rank; ///< Of the loops.
+  DType dtype; ///< Of the operands.
   TensorCoreForm form;
+  Schedule::Unit unit;
 };
 
 /// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
@@ -82,16 +102,21 @@ int64_t batchesOf(const IterationSpace &space) {
 std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, const Operation &product,
                                                    const TargetInfo &target) {
   const auto &loops = space.axes();
-  auto form = tensorCoreForm(product);
-  DType dtype = product.operand(0)->type().dtype();
-  bool isTaken = hasWgmma(target) || dtype == DType::F16 || dtype == DType::BF16; // By mma.
-  if (!form || !isTaken || loops.size() < 3)
+  Schedule::Unit unit = unitFor(product, target);
+  if (unit == Schedule::Unit::Fma || loops.size() < 3)
     return std::nullopt;
   int m = space.rank() - 3, n = m + 1, k = m + 2;
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
   if (!liesInMatrices(space, product) || !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
-  return TensorCoreProduct{loops[size_t(m)].extent, *columns, *length, batchesOf(space), size_t(space.rank()), *form};
+  return TensorCoreProduct{.rows = loops[size_t(m)].extent,
+                           .columns = *columns,
+                           .length = *length,
+                           .batches = batchesOf(space),
+                           .rank = size_t(space.rank()),
+                           .dtype = product.operand(0)->type().dtype(),
+                           .form = *tensorCoreForm(product),
+                           .unit = unit};
 }
 
 /// Blocks of the operands, two parts of 64x64 of the result for each warpgroup, mbarriers, alignment.
@@ -102,14 +127,15 @@ int64_t wgmmaBytes(const Schedule &schedule, const TensorCoreForm &form) {
   return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
 }
 
-/// Blocks of 16-bit operands, and a part of the result on its way.
-int64_t mmaBytes(const Schedule &schedule) {
-  constexpr int64_t bytes = 2, alignment = 1024;
+/// Blocks of the operands, and a part of the result on its way.
+int64_t mmaBytes(const Schedule &schedule, DType dtype) {
+  constexpr int64_t alignment = 1024;
   size_t n = schedule.block.size() - 2;
   int64_t bm = schedule.block[n - 1], bn = schedule.block[n];
-  auto [partRows, partColumns] = MmaTiling{bm, bn, schedule.warps[n - 1], schedule.warps[n]}.part();
-  int64_t part = partRows * (partColumns + MmaTiling::partPadding) * 4;
-  return schedule.stages * (bm + bn) * schedule.block[n + 1] * bytes + (part + alignment - 1) / alignment * alignment;
+  MmaTiling tiling{dtype, bm, bn, schedule.warps[n - 1], schedule.warps[n]};
+  auto [partRows, partColumns] = tiling.part();
+  int64_t part = partRows * (partColumns + MmaTiling::partPadding) * dtypeBytes(tiling.sums());
+  return schedule.stages * (bm + bn) * schedule.block[n + 1] * dtypeBytes(dtype) + (part + alignment - 1) / alignment * alignment;
 }
 
 /// A schedule for tensor cores that is all 1 but for what its unit says.
@@ -171,35 +197,40 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
 }
 
 /// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
-/// most of that and of the copies, not all: a quarter fits what is known of such kernels.
+/// most of that and of the copies, not all: a quarter fits what is known of such kernels. Accumulators of f64 take two registers,
+/// so its tiles are smaller: 128x128 spills on sm_90.
 Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
-    int64_t bm, bn, bk, warpsM, warpsN;
+    int64_t bm, bn, bytesOfK, warpsM, warpsN;
   };
-  static constexpr Tile tiles[] = {{128, 256, 64, 2, 4}, {128, 256, 32, 2, 4}, {128, 128, 32, 2, 2}, {128, 64, 32, 2, 2},
-                                   {64, 128, 32, 2, 2},  {64, 64, 64, 2, 2},   {32, 64, 64, 1, 4},   {16, 64, 64, 1, 4}};
-  constexpr int64_t enoughStages = 4, fewStages = 3, bytes = 2;
+  static constexpr Tile tiles[] = {{128, 256, 128, 2, 4}, {128, 256, 64, 2, 4}, {128, 128, 64, 2, 2}, {128, 64, 64, 2, 2},
+                                   {64, 128, 64, 2, 2},   {64, 64, 128, 2, 2},  {32, 64, 128, 1, 4},  {16, 64, 128, 1, 4}};
+  static constexpr Tile tilesOfF64[] = {{128, 64, 128, 4, 2}, {64, 64, 128, 2, 2}, {32, 64, 128, 1, 4}, {16, 64, 128, 1, 4}};
+  constexpr int64_t enoughStages = 4, fewStages = 3;
+  int64_t bytes = dtypeBytes(product.dtype);
+  double rate = product.dtype == DType::F64 ? target.mmaRateOfF64 : target.mmaRate * 2.0 / double(bytes);
   auto rows = product.rows.constant();
   const Tile *best = nullptr;
   double least = 0;
-  for (const Tile &tile : tiles) {
+  for (const Tile &tile : product.dtype == DType::F64 ? std::span<const Tile>(tilesOfF64) : tiles) {
     if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (rows && tile.bm > 16 && *rows <= tile.bm / 2))
       continue;
-    if (tile.bk > 32 && fewStages * (tile.bm + tile.bn) * tile.bk * bytes > target.maxSharedBytesPerCta)
+    if (tile.bytesOfK > 64 && fewStages * (tile.bm + tile.bn) * tile.bytesOfK > target.maxSharedBytesPerCta)
       continue;
-    double math = double(tile.bm * tile.bn * tile.bk) / target.mmaRate;
-    double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bk * bytes) / 128;
-    double perBlock = math + (shared + trafficOf((tile.bm + tile.bn) * tile.bk * bytes)) / 4;
-    double cycles = cyclesOf(product, tile.bm, tile.bn, tile.bk, perBlock, target);
+    int64_t bk = tile.bytesOfK / bytes;
+    double math = double(tile.bm * tile.bn * bk) / rate;
+    double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bytesOfK) / 128;
+    double perBlock = math + (shared + trafficOf((tile.bm + tile.bn) * tile.bytesOfK)) / 4;
+    double cycles = cyclesOf(product, tile.bm, tile.bn, bk, perBlock, target);
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
     }
   }
-  Schedule s = tensorCoreSchedule(product, Schedule::Unit::Mma, best->bm, best->bn, best->bk);
+  Schedule s = tensorCoreSchedule(product, Schedule::Unit::Mma, best->bm, best->bn, best->bytesOfK / bytes);
   s.warps[product.rank - 3] = best->warpsM;
   s.warps[product.rank - 2] = best->warpsN;
-  for (s.stages = enoughStages; s.stages > 1 && mmaBytes(s) > target.maxSharedBytesPerCta;)
+  for (s.stages = enoughStages; s.stages > 1 && mmaBytes(s, product.dtype) > target.maxSharedBytesPerCta;)
     --s.stages;
   return s;
 }
@@ -214,9 +245,25 @@ std::optional<TensorCoreForm> tensorCoreForm(const Operation &product) {
       return TensorCoreForm{.depth = swizzledRow / dtypeBytes(DType::BF16), .parts = 3, .products = 6, .promotes = true};
     return precision == "tf32" ? std::optional(TensorCoreForm{.depth = swizzledRow / dtypeBytes(dtype)}) : std::nullopt;
   }
-  if (!opInfo(OpKind::Wgmma).dtypes.contains(dtype))
+  if (!opInfo(OpKind::Wgmma).dtypes.contains(dtype) && !opInfo(OpKind::Mma).dtypes.contains(dtype))
     return std::nullopt;
   return TensorCoreForm{.depth = swizzledRow / dtypeBytes(dtype), .promotes = isStorageOnly(dtype)};
+}
+
+std::string whyNoMma(const Schedule &schedule, const Operation &product) {
+  if (!isMultipliedByMma(product))
+    return "its product is not one that mma takes";
+  size_t n = schedule.block.size() - 2;
+  DType dtype = product.operand(0)->type().dtype();
+  MmaTiling tiling{dtype, schedule.block[n - 1], schedule.block[n], schedule.warps[n - 1], schedule.warps[n]};
+  if (schedule.block[n + 1] < tiling.depth())
+    return "mma has blocks of at least " + std::to_string(tiling.depth()) + " of k for " + std::string(dtypeName(dtype));
+  constexpr int64_t mostBytes = 512; // Of a thread's 255 registers; fragments and addresses take the rest.
+  int64_t sums = tiling.rows * tiling.columns / schedule.numThreads();
+  if (sums * dtypeBytes(tiling.sums()) > mostBytes)
+    return "a thread would hold " + std::to_string(sums) + " accumulators of " + std::string(dtypeName(tiling.sums())) +
+           ", more than " + std::to_string(mostBytes / dtypeBytes(tiling.sums()));
+  return "";
 }
 
 int64_t ringBytes(const Schedule &schedule, const Operation &product) {
@@ -225,7 +272,7 @@ int64_t ringBytes(const Schedule &schedule, const Operation &product) {
     return form ? wgmmaBytes(schedule, *form) : 0;
   }
   if (schedule.unit == Schedule::Unit::Mma)
-    return mmaBytes(schedule);
+    return mmaBytes(schedule, product.operand(0)->type().dtype());
   size_t k = schedule.block.size() - 1;
   int64_t elements = (schedule.block[k - 2] + schedule.block[k - 1]) * schedule.block[k];
   return schedule.stages * elements * dtypeBytes(product.operand(0)->type().dtype());
@@ -342,7 +389,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
   if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
-      return hasWgmma(target) ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
+      return product->unit == Schedule::Unit::Wgmma ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
   DType type = contraction->operand(0)->type().dtype();
   if (contractions == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contraction, target))

@@ -24,6 +24,9 @@ struct TensorCoreForm {
 /// Of a matmul or dot; nullopt if tensor cores do not take it.
 std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
 
+/// Why the tensor cores of a warp do not take a product in blocks as a schedule has them; empty if they do.
+std::string whyNoMma(const Schedule &schedule, const Operation &product);
+
 /// Shared memory of a CTA under a schedule with `stages`, for a product of these operands.
 int64_t ringBytes(const Schedule &schedule, const Operation &product);
 

@@ -80,6 +80,10 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
     return "tensor cores that " + std::string(target.name) + " does not have";
   if (auto parsed = Schedule::parse(schedule.toAttr(), space.rank()); !parsed)
     return parsed.errors().front().message;
+  for (const Operation *op : region.ops)
+    if (op->info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Mma)
+      if (std::string why = whyNoMma(schedule, *op); !why.empty())
+        return why;
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
   for (size_t axis = 0; axis < space.axes().size(); ++axis)
     if ((exact || scans) && space.axes()[axis].reduced && !cutsAlike(schedule, own, axis))

@@ -24,12 +24,16 @@
 namespace minic {
 namespace {
 
+/// Whether the contracted axis runs along the operand's rows in memory.
+bool liesInRowsOfK(const ProductKernel &product, unsigned i) { return (i == 0) != product.isAcross(i); }
+
 class FragmentMaker {
 public:
   FragmentMaker(Function &kernel, ProductKernel &product, const TargetInfo &target)
       : kernel(kernel), product(product), target(target), context(kernel.module().context()),
-        top(kernel.body(), kernel.terminator()), tiling{product.bm(), product.bn(), product.schedule.warps[size_t(product.axisM)],
-                                                        product.schedule.warps[size_t(product.axisM) + 1]},
+        top(kernel.body(), kernel.terminator()),
+        tiling{product.load(0).result()->type().dtype(), product.bm(), product.bn(), product.schedule.warps[size_t(product.axisM)],
+               product.schedule.warps[size_t(product.axisM) + 1]},
         threads(product.schedule.numThreads()) {}
 
   void run() {
@@ -38,9 +42,9 @@ public:
     for (unsigned i : {0u, 1u})
       makeMemory(i);
     emitEpilogue(emitSweep());
-    product.eraseTiles();
     kernel.setAttr("threads", Attribute(threads));
     kernel.setAttr("resident", Attribute(residentCtas()));
+    product.eraseTiles();
     kernel.level = Level::Machine;
   }
 
@@ -48,8 +52,10 @@ private:
   /// CTAs that a multiprocessor holds at once, which ptxas is to know: by itself it spills for more of them.
   int64_t residentCtas() const {
     constexpr int64_t others = 48; // Addresses, and what the epilogue needs.
-    int64_t fragments = (tiling.rows / tiling.warpsM + tiling.columns / tiling.warpsN) * MmaTiling::depth / 64;
-    int64_t registers = tiling.rows * tiling.columns / threads + 2 * fragments + others;
+    int64_t bytesOfFragments =
+        (tiling.rows / tiling.warpsM + tiling.columns / tiling.warpsN) * tiling.depth() * dtypeBytes(tiling.dtype) / 32;
+    int64_t bytesOfSums = tiling.rows * tiling.columns / threads * dtypeBytes(tiling.sums());
+    int64_t registers = (bytesOfSums + 2 * bytesOfFragments) / 4 + others;
     return std::max<int64_t>(1, std::min(target.registersPerMultiprocessor / (registers * threads),
                                          target.maxSharedBytesPerCta / ringBytes(product.schedule, product.dot())));
   }
@@ -61,7 +67,8 @@ private:
     std::vector<int64_t> extents = load.result()->type().extents(), dims = accessDims(load);
     DType dtype = load.result()->type().dtype();
     int64_t rows = extents[size_t(dims.end()[-2])], columns = extents[size_t(dims.back())];
-    constexpr int64_t widest = 128; // Of a swizzled row.
+    // Of a swizzled row. A lane reads 16 bytes of f64 in rows of k: then two rows of 64 are what eight lanes find in all banks.
+    int64_t widest = dtype == DType::F64 && liesInRowsOfK(product, i) ? 64 : 128;
     Type block = context.type({.kind = TypeKind::Smem,
                                .dtype = dtype,
                                .shape = {rows, columns},
@@ -71,8 +78,8 @@ private:
   }
 
   Value *emitSweep() {
-    Type sums = context.tile(DType::F32, std::array{tiling.rows, tiling.columns}, context.layout(tiling.accumulators()));
-    Value *none = top.constant(sums, Attribute(0.0));
+    Type sums = context.tile(tiling.sums(), std::array{tiling.rows, tiling.columns}, context.layout(tiling.accumulators()));
+    Value *none = top.constant(sums, isFloat(tiling.sums()) ? Attribute(0.0) : Attribute(0));
     Operation *sweep = top.create(OpKind::For, {zero, top.dim(product.length()), top.constantIndex(product.bk()), none}, {sums});
     sweep->result()->setName(product.product()->name());
     Block &body = sweep->addRegion();
@@ -84,7 +91,7 @@ private:
     inner.create(OpKind::CpAsyncCommit, {}, {});
     inner.create(OpKind::CpAsyncWait, {}, {}, {{"pending", Attribute(0)}});
     inner.create(OpKind::BarrierOp, {}, {});
-    for (int64_t step = 0; step < product.bk(); step += MmaTiling::depth) {
+    for (int64_t step = 0; step < product.bk(); step += tiling.depth()) {
       Value *k = inner.constantIndex(step);
       Value *a = emitFragments(inner, 0, tiling.rows, k), *b = emitFragments(inner, 1, tiling.columns, k);
       acc = inner.create(OpKind::Mma, {a, b, acc}, {sums})->result();
@@ -109,12 +116,12 @@ private:
 
   /// Operand `i` of the products at `k`: all its rows, or columns.
   Value *emitFragments(Builder &builder, unsigned i, int64_t extent, Value *k) {
-    std::array<int64_t, 2> extents{extent, MmaTiling::depth};
+    std::array<int64_t, 2> extents{extent, tiling.depth()};
     if (i == 1)
       std::swap(extents[0], extents[1]);
     Type tile = context.tile(memories[i]->type().dtype(), extents, context.layout(i == 0 ? tiling.a() : tiling.b()));
-    bool rowsAreK = (i == 0) == product.isAcross(i);
-    Value *row = rowsAreK ? k : zero, *column = rowsAreK ? zero : k;
+    bool inRowsOfK = liesInRowsOfK(product, i);
+    Value *row = inRowsOfK ? zero : k, *column = inRowsOfK ? k : zero;
     return builder
         .create(OpKind::LdMatrix, {memories[i], row, column}, {tile}, {{"form", Attribute::word(product.isAcross(i) ? "t" : "n")}})
         ->result();
@@ -124,7 +131,7 @@ private:
 
   /// 16 bytes of the narrowest result at once, or what a thread has.
   Layout rowsLayout(std::span<const int64_t> extents) const {
-    int64_t bytes = 4;
+    int64_t bytes = dtypeBytes(tiling.sums());
     for (const Operation *op : product.epilogue())
       if (op->is(OpKind::Store))
         bytes = std::min<int64_t>(bytes, dtypeBytes(op->operand(0)->type().dtype()));
@@ -135,7 +142,7 @@ private:
   void emitEpilogue(Value *sums) {
     std::array<int64_t, 2> extents = tiling.part();
     Layout layout = rowsLayout(extents);
-    Type memory = context.smem(DType::F32, extents, std::vector<int64_t>{extents[1] + MmaTiling::partPadding, 1});
+    Type memory = context.smem(tiling.sums(), extents, std::vector<int64_t>{extents[1] + MmaTiling::partPadding, 1});
     Value *turned = top.create(OpKind::AllocShared, {}, {memory})->result();
     turned->setName("part");
 
@@ -152,14 +159,14 @@ private:
         builder = Builder(loops.back()->region());
         builder.setLoc(top.loc());
       }
-    Type part = context.tile(DType::F32, extents, context.layout(tiling.accumulators(extents[0], extents[1])));
+    Type part = context.tile(tiling.sums(), extents, context.layout(tiling.accumulators(extents[0], extents[1])));
     Value *own = loops.empty() ? sums : builder.create(OpKind::ExtractTile, {sums, start[0], start[1]}, {part})->result();
     if (!loops.empty())
       builder.create(OpKind::BarrierOp, {}, {}); // Everyone has read the last part.
     builder.create(OpKind::SharedStore, {own, turned}, {});
     builder.create(OpKind::BarrierOp, {}, {});
     ValueMap map;
-    Type rows = context.tile(DType::F32, extents, context.layout(layout));
+    Type rows = context.tile(tiling.sums(), extents, context.layout(layout));
     map.map(product.product(), builder.create(OpKind::SharedLoad, {turned}, {rows})->result());
     EpiloguePart emitter(context, product.axisM, {extents.begin(), extents.end()}, layout, start[0], start[1]);
     for (Operation *op : product.epilogue())
@@ -179,6 +186,16 @@ private:
   Value *zero = nullptr;
 };
 
+/// Why the kernel's product is none for fragments; empty if it is.
+std::string whyNot(const ProductKernel &product) {
+  if (product.dots.size() > 1 || product.promotes)
+    return "its product has parts or sums of blocks, which mma does not have here";
+  for (unsigned i : {0u, 1u})
+    if (!liesInRowsOfK(product, i) && !canTurnFragments(product.load(i).result()->type().dtype()))
+      return "an operand of its product does not lie in rows of the contracted axis, and mma turns 16-bit elements and f64 alone";
+  return whyNoMma(product.schedule, product.dot());
+}
+
 } // namespace
 
 Expected<void> passes::fragmentProducts(Function &kernel, PassContext &pass) {
@@ -187,9 +204,8 @@ Expected<void> passes::fragmentProducts(Function &kernel, PassContext &pass) {
   auto product = ProductKernel::of(kernel);
   if (!product)
     return product.takeErrors();
-  DType dtype = product->dot().operand(0)->type().dtype();
-  if (product->dots.size() > 1 || product->promotes || (dtype != DType::F16 && dtype != DType::BF16))
-    return cannotMultiply(kernel, product->dot().loc(), "its product is not one of f16 or bf16");
+  if (std::string why = whyNot(*product); !why.empty())
+    return cannotMultiply(kernel, product->dot().loc(), why);
   FragmentMaker(kernel, *product, pass.target).run();
   return {};
 }

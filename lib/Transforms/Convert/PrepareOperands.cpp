@@ -5,10 +5,11 @@
 //                                                          launch @k(%x, %w_rows, %y)
 //
 // TMA wants rows that start at multiples of 16 bytes (PTX ISA, cp.async.bulk.tensor; cuTensorMapEncodeTiled). What is behind a row
-// is 0, which adds nothing to a sum. wgmma wants rows of k where elements do not have 16 bits; fused multiply-adds want rows of the
-// result, of which a thread reads several elements at a time. With `precision = bf16x6` an operand of f32 becomes three of bf16,
-// x0 + x1 + x2, each what the ones before leave of x, and a product six; those that would add less than 2^-24 of it are left out
-// (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019):
+// is 0, which adds nothing to a sum. Tensor cores want rows of k where elements do not have 16 bits (mma: or 64); fused
+// multiply-adds want rows of the result, of which a thread reads several elements at a time. With `precision = bf16x6` an operand
+// of f32 becomes three of bf16, x0 + x1 + x2, each what the ones before leave of x, and a product six; those that would add less
+// than 2^-24 of it are left out (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For
+// Higher-Precision Computations", 2019):
 //
 //   %d = dot %x, %w, %acc    ->    %p = dot %x2, %w0, 0; dot %x1, %w1; dot %x0, %w2; dot %x1, %w0; dot %x0, %w1; dot %x0, %w0
 //                                  %d = add %acc, %p
@@ -17,6 +18,7 @@
 #include "../Analysis/MatmulChoice.h"
 #include "../CopyKernel.h"
 #include "minic/IR/Schedule.h"
+#include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <array>
@@ -188,7 +190,7 @@ private:
     Type from = accessBuffer(load)->type();
     DType dtype = core.parts > 1 ? DType::BF16 : from.dtype();
     int64_t bytes = dtypeBytes(dtype), contracted = dot.intsAttr("axes")[0], last = accessDims(load).back();
-    OperandForm form{.turned = bytes != 2 && last != contracted};
+    OperandForm form{.turned = !canTurnFragments(dtype) && last != contracted};
     std::vector<DimExpr> shape = from.shape();
     if (form.turned)
       std::swap(shape.end()[-1], shape.end()[-2]);

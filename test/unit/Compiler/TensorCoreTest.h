@@ -30,8 +30,11 @@ struct Product {
   bool isPromoted() const { return isSplit() || isStorageOnly(dtype); }
   DType operandType() const { return isSplit() ? DType::BF16 : dtype; } ///< On the tensor cores.
   int64_t bk() const { return blockOfK ? blockOfK : 128 / dtypeBytes(operandType()); }
-  DType sumType() const { return isInteger(dtype) ? DType::I32 : DType::F32; }
-  DType roundedType() const { return isInteger(dtype) ? DType::I32 : DType::BF16; } ///< Of bias, residual and y.
+  DType sumType() const { return computeDType(dtype); }
+  DType roundedType() const { return sumType() == DType::F32 ? DType::BF16 : sumType(); } ///< Of bias, residual and y.
+  /// Half a unit in the last place of a sum, and of y where it has fewer bits, relative.
+  double rounding() const { return isInteger(dtype) ? 0 : dtype == DType::F64 ? 0x1p-53 : f32Rounding; }
+  double lastRounding() const { return roundedType() == DType::BF16 ? bf16Rounding : 0; }
 };
 
 inline std::string scheduleText(const Product &p) {
@@ -155,11 +158,12 @@ inline Ran runAfter(const Product &p, std::span<const char *const> passes, const
   return ran;
 }
 
-/// To the 11 bits of significand that tf32 has, by arithmetic; not of numbers below the least normal one.
-inline double roundedTo11Bits(double value) {
+/// To the 11 bits of significand that tf32 has, by arithmetic; not of numbers below the least normal one. TMA rounds ties to even,
+/// the threads' instruction away from 0.
+inline double roundedTo11Bits(double value, bool tiesAway) {
   int exponent;
-  double fraction = std::frexp(value, &exponent);
-  return std::isfinite(value) ? std::ldexp(std::nearbyint(std::ldexp(fraction, 11)), exponent - 11) : value;
+  double fraction = std::ldexp(std::frexp(value, &exponent), 11);
+  return std::isfinite(value) ? std::ldexp(tiesAway ? std::round(fraction) : std::nearbyint(fraction), exponent - 11) : value;
 }
 
 /// What the sum of K products may be off by, relative to the sum of their magnitudes.
@@ -171,7 +175,8 @@ inline double sumBound(const Product &p) {
   // than 2 roundings. Products that are left out are 2^-24, 2^-24 and 2^-32 of theirs.
   if (p.isSplit())
     return (inBlock + blocks + 2 + 2.01) * f32Rounding;
-  return (p.isPromoted() ? inBlock + blocks : double(p.K)) * f32Rounding; // Else K sums of f32, in any order.
+  double expected = p.dtype == DType::F64 ? 1 : 0; // What is compared with is rounded to f64 too.
+  return (p.isPromoted() ? inBlock + blocks : double(p.K) + expected) * p.rounding(); // Else K sums, in any order.
 }
 
 /// The same bits for inf, a NaN for a NaN, else near. An infinity that was split may give either.
@@ -184,31 +189,32 @@ inline void expectNear(const Product &p, double got, double want, double toleran
     ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want) << got << ", not " << want << ", at " << m << ", " << n;
 }
 
-/// Against sums of exact products in f64: of what tf32 makes of the operands, where they are rounded.
+/// Against sums of products in 64 bits of significand: of what tf32 makes of the operands, where they are rounded.
 inline void checkNumbers(const Product &p, const Ran &ran) {
   ASSERT_EQ(ran.results.size(), size_t(p.givesRounded) + size_t(p.givesSums));
   const HostTensor &x = ran.inputs[0], &w = ran.inputs[1];
   const HostTensor *bias = p.hasBias ? &ran.inputs[2] : nullptr, *residual = p.hasResidual ? &ran.inputs.back() : nullptr;
   auto operand = [&](const HostTensor &tensor, int64_t i) {
-    return p.precision == "tf32" ? roundedTo11Bits(tensor.get(i)) : tensor.get(i);
+    return p.precision == "tf32" ? roundedTo11Bits(tensor.get(i), !p.warps.empty()) : tensor.get(i);
   };
-  double rounding = isInteger(p.dtype) ? 0 : f32Rounding, last = isInteger(p.dtype) ? 0 : bf16Rounding;
+  double rounding = p.rounding(), last = p.lastRounding();
   for (int64_t m = 0; m < p.M; ++m)
     for (int64_t n = 0; n < p.N; ++n) {
-      double sum = 0, size = 0;
+      long double sum = 0;
+      double size = 0;
       for (int64_t k = 0; k < p.K; ++k) {
-        double product =
-            operand(x, p.isAcross ? k * p.M + m : m * p.K + k) * operand(w, p.isTransposed ? n * p.K + k : k * p.N + n);
+        long double product = static_cast<long double>(operand(x, p.isAcross ? k * p.M + m : m * p.K + k)) *
+                              operand(w, p.isTransposed ? n * p.K + k : k * p.N + n);
         sum += product;
-        size += std::fabs(product);
+        size += std::fabs(double(product));
       }
       if (p.givesSums)
-        expectNear(p, ran.results.back().get(m * p.N + n), sum, sumBound(p) * size, m, n);
+        expectNear(p, ran.results.back().get(m * p.N + n), double(sum), sumBound(p) * size, m, n);
       for (double more : {bias ? bias->get(n) : 0, residual ? residual->get(m * p.N + n) : 0}) {
         sum += more;
         size += std::fabs(more);
       }
-      double want = p.hasRelu && sum < 0 ? 0 : sum;
+      double want = p.hasRelu && sum < 0 ? 0 : double(sum);
       // Two sums more, and one rounding to bf16.
       if (p.givesRounded)
         expectNear(p, ran.results[0].get(m * p.N + n), want,

@@ -70,7 +70,7 @@ TEST(MmaVerifier, CpAsyncWait) {
 TEST(MmaVerifier, LdMatrix) {
   using enum ErrorCode;
   wrong("n %ws, %c16", "n %plain, %c16", OperandType,
-        {"`ldmatrix` needs one stage of swizzled shared memory with 16-bit elements, not %plain"});
+        {"`ldmatrix` needs one stage of swizzled shared memory with elements that mma multiplies, not %plain"});
   wrong("n %ws, %c16", "n %ring, %c16", OperandType, {"needs one stage", "not %ring"});
   wrong("n %xs, %c0, %c16", "n %xs, %c0, %c4", ShapeMismatch, {"16 from 4 on, along axis 1, are not a box of %xs"});
   wrong("n %ws, %c16, %c0", "n %ws, %c16, %c16", ShapeMismatch, {"16 from 16 on, along axis 1, are not a box of %ws"});
@@ -79,6 +79,56 @@ TEST(MmaVerifier, LdMatrix) {
         "tile<32x16xf32, #acc>",
         "tile<32x16xbf16, #other>", TypeMismatch,
         {"`ldmatrix`: expected a tile of bf16 that lies as the kernel's warps hold an operand of mma"});
+}
+
+// 32x64 by 64x16 of 8-bit integers, in rows of k.
+const std::string bytes = R"(#a = layout<reg = [1:4@1, 0:2@8, 1:2@16], lane = [1:4@4, 0:8@1], warp = [0:2@16]>
+#b = layout<reg = [0:4@1, 0:2@16, 1:2@8], lane = [0:4@4, 1:8@1], warp = [_:2]>
+#acc = layout<reg = [1:2@1, 0:2@8, 1:2@8], lane = [1:4@2, 0:8@1], warp = [0:2@16]>
+kernel @k() at machine, threads = 64 {
+  %c0 = constant 0 : index
+  %c16 = constant 16 : index
+  %c8 = constant 8 : index
+  %xs = alloc_shared : smem<32x64xi8, #swizzle64>
+  %ws = alloc_shared : smem<16x64xi8, #swizzle64>
+  %across = alloc_shared : smem<64x32xi8, #swizzle32>
+  %zero = constant 0 : tile<32x16xi32, #acc>
+  %floats = constant 0.0 : tile<32x16xf32, #acc>
+  %at = ldmatrix n %xs, %c0, %c16 : tile<32x32xi8, #a>
+  %bt = ldmatrix t %ws, %c0, %c16 : tile<32x16xi8, #b>
+  %d = mma %at, %bt, %zero : tile<32x16xi32, #acc>
+  return
+})";
+
+TEST(MmaVerifier, OtherElements) {
+  using enum ErrorCode;
+  accept(bytes);
+  refuse(replaced(bytes, "n %xs, %c0, %c16", "t %across, %c0, %c0"), OperandType,
+         {"`ldmatrix` turns 16-bit elements and f64 alone, and the rows of %across: smem<64x32xi8, #swizzle32> are not those of"});
+  refuse(replaced(bytes, "n %xs, %c0, %c16", "n %xs, %c0, %c8"), ShapeMismatch,
+         {"32 from 8 on, along axis 1, are not a box of %xs", "that starts at a multiple of 16"});
+  refuse(replaced(bytes, "mma %at, %bt, %zero : tile<32x16xi32, #acc>", "mma %at, %bt, %floats : tile<32x16xf32, #acc>"),
+         OperandType, {"`mma` needs a and b of one element type, and i32 accumulators: %at"});
+  // The layout of 16-bit elements.
+  std::string noProduct = replaced(bytes, "  %d = mma %at, %bt, %zero : tile<32x16xi32, #acc>\n", "");
+  refuse(replaced(noProduct, "[1:4@1, 0:2@8, 1:2@16], lane = [1:4@4", "[1:2@1, 0:2@8, 1:4@8], lane = [1:4@2"), TypeMismatch,
+         {"expected a tile of i8 that lies as the kernel's warps hold an operand of mma"});
+  // Doubles lie as pairs of k, and may be turned.
+  std::string doubles = bytes;
+  for (auto [from, to] : {std::pair<std::string, std::string>{"xi8", "xf64"},
+                          {"xi32", "xf64"},
+                          {"constant 0 : tile", "constant 0.0 : tile"},
+                          {"[1:4@1, 0:2@8, 1:2@16]", "[1:2@1, 0:2@8]"},
+                          {"[1:4@4,", "[1:4@2,"},
+                          {"[0:4@1, 0:2@16, 1:2@8]", "[0:2@1, 1:2@8]"},
+                          {"[0:4@4,", "[0:4@2,"},
+                          {"tile<32x32xf64", "tile<32x8xf64"},
+                          {"tile<32x16xf64, #b", "tile<8x16xf64, #b"}})
+    for (size_t at; (at = doubles.find(from)) != std::string::npos;)
+      doubles.replace(at, from.size(), to);
+  accept(doubles);
+  accept(replaced(doubles, "n %xs, %c0, %c16", "t %across, %c8, %c0"));
+  refuse(replaced(doubles, "mma %at, %bt, %zero", "mma %bt, %at, %zero"), ShapeMismatch, {"`mma` multiplies Mx8 by 8xN: %bt"});
 }
 
 TEST(MmaVerifier, Mma) {

@@ -220,6 +220,14 @@ TEST(DType, Tf32OfSpecialFloats) {
   EXPECT_EQ(roundToTf32(0x1p-136f), 0x1p-136f);
   EXPECT_EQ(roundToTf32(fromBits(0x007ff000)), 0x1p-126f); // From the denormal numbers to the least normal one.
   EXPECT_TRUE(std::signbit(roundToTf32(-0.0f)));
+  // Ties away from 0, else the same.
+  EXPECT_EQ(roundToTf32Away(1 + 0x1p-11f), 1 + 0x1p-10f);
+  EXPECT_EQ(roundToTf32Away(-1 - 0x1p-11f), -1 - 0x1p-10f);
+  EXPECT_EQ(roundToTf32Away(1 + 0x3p-11f), 1 + 0x1p-9f);
+  EXPECT_EQ(roundToTf32Away(1 + 0x1p-11f - 0x1p-23f), 1);
+  EXPECT_EQ(roundToTf32Away(fromBits(0x7f7ff000)), HUGE_VALF);
+  EXPECT_EQ(roundToTf32Away(-HUGE_VALF), -HUGE_VALF);
+  EXPECT_TRUE(std::isnan(roundToTf32Away(fromBits(0x7fffffff))));
   // Tensor cores do not see the lower bits: a NaN that has no others must get one.
   for (uint32_t bits : {0x7f800001u, 0xff801fffu, 0x7fffffffu, 0xffc00000u}) {
     uint32_t seen = std::bit_cast<uint32_t>(roundToTf32(fromBits(bits))) & ~0x1fffu;
