@@ -49,8 +49,6 @@ template <typename T> void multiplyMatrices(const MatmulProblem &p, std::span<st
           sums[size_t(column)] = std::fma(x[k * lhsStep], w[k * rhsRow + column * rhsStep], sums[size_t(column)]);
       for (int64_t column = 0; column < p.columns; ++column) {
         T value = sums[size_t(column)] + bias[size_t(column)];
-        if (p.call.hasRelu() && value <= 0) // NaN stays.
-          value = 0;
         pack(memory.back(), double(value), (batch * p.rows + row) * p.columns + column, p.result);
       }
     }

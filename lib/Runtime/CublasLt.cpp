@@ -22,11 +22,6 @@ int dataType(DType dtype) {
   }
 }
 
-uint32_t epilogueOf(const MatmulCall &call) {
-  uint32_t bits = (call.hasBias() ? lt::epilogueBias : 0) | (call.hasRelu() ? lt::epilogueRelu : 0);
-  return bits ? bits : lt::epilogueNone;
-}
-
 std::string describe(const MatmulProblem &problem) {
   std::string sizes = (problem.batches > 1 ? std::to_string(problem.batches) + "x" : "") + std::to_string(problem.rows) + "x" +
                       std::to_string(problem.depth) + " by " + std::to_string(problem.depth) + "x" +
@@ -105,7 +100,7 @@ private:
          isDouble ? lt::real64 : lt::real32);
     setDesc(lt::transposeA, problem.call.transposedRhs ? lt::transposed : lt::asItIs);
     setDesc(lt::transposeB, problem.call.transposedLhs ? lt::transposed : lt::asItIs);
-    setDesc(lt::epilogue, epilogueOf(problem.call));
+    setDesc(lt::epilogue, problem.call.hasBias() ? lt::epilogueBias : lt::epilogueNone);
     // Algorithms are chosen by the alignment of the bias too: this address has just that which every bias has.
     if (problem.call.hasBias())
       setDesc(lt::biasPointer, reinterpret_cast<const void *>(tensorAlignment));

@@ -39,7 +39,7 @@ inline constexpr int transposeA = 3, transposeB = 4, epilogue = 7, biasPointer =
 // cublasOperation_t
 inline constexpr int32_t asItIs = 0, transposed = 1;
 // cublasLtEpilogue_t
-inline constexpr uint32_t epilogueNone = 1, epilogueRelu = 2, epilogueBias = 4;
+inline constexpr uint32_t epilogueNone = 1, epilogueBias = 4;
 // cublasLtMatrixLayoutAttribute_t
 inline constexpr int batchCount = 5, batchStride = 6;
 // cublasLtMatmulPreferenceAttributes_t

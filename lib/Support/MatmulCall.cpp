@@ -5,7 +5,7 @@
 
 namespace minic {
 
-static constexpr std::array<std::string_view, 4> epilogueNames = {"", "bias", "relu", "bias_relu"};
+static constexpr std::array<std::string_view, 2> epilogueNames = {"", "bias"};
 
 std::string_view epilogueName(MatmulEpilogue epilogue) { return epilogueNames[size_t(epilogue)]; }
 

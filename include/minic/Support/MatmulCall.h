@@ -14,8 +14,8 @@
 namespace minic {
 
 /// What is done with each element of a product before it is stored.
-enum class MatmulEpilogue : uint8_t { None, Bias, Relu, BiasRelu };
-/// "bias_relu"; empty for none.
+enum class MatmulEpilogue : uint8_t { None, Bias };
+/// "bias"; empty for none.
 std::string_view epilogueName(MatmulEpilogue epilogue);
 std::optional<MatmulEpilogue> parseEpilogue(std::string_view name);
 
@@ -26,8 +26,7 @@ struct MatmulCall {
   bool transposedLhs = false, transposedRhs = false; ///< The last two axes lie the other way round in memory.
   MatmulEpilogue epilogue = MatmulEpilogue::None;
 
-  bool hasBias() const { return epilogue == MatmulEpilogue::Bias || epilogue == MatmulEpilogue::BiasRelu; }
-  bool hasRelu() const { return epilogue == MatmulEpilogue::Relu || epilogue == MatmulEpilogue::BiasRelu; }
+  bool hasBias() const { return epilogue == MatmulEpilogue::Bias; }
   size_t numOperands() const { return hasBias() ? 4 : 3; }
   friend bool operator==(const MatmulCall &, const MatmulCall &) = default;
 };

@@ -50,7 +50,8 @@ Artifact sample(std::string target) {
                   {{"", DType::F32, {n * m * 4}}},
                   {{"kept", DType::F32, {n, m * 4}}},
                   {{"out", DType::BF16, {DimExpr::ceilDiv(n, 2), DimExpr(64)}}},
-                  {{"squares", DType::F32, {n, n}}}};
+                  {{"squares", DType::F32, {n, n}}},
+                  {{"bias", DType::F32, {n}}}};
   artifact.constants = {std::vector<std::byte>(8)};
   for (size_t i = 0; i < 8; ++i)
     artifact.constants[0][i] = std::byte(i * 33);
@@ -62,7 +63,8 @@ Artifact sample(std::string target) {
                 {.kind = Kind::Alloc, .result = 5},
                 {.kind = Kind::Launch, .operands = {3, 5}, .kernel = 1, .grid = {DimExpr(7)}},
                 {.kind = Kind::Alloc, .result = 6},
-                {.kind = Kind::LibraryCall, .operands = {2, 4, 6}, .matmul = {false, true, MatmulEpilogue::Relu}}};
+                {.kind = Kind::Alloc, .result = 7},
+                {.kind = Kind::LibraryCall, .operands = {2, 4, 7, 6}, .matmul = {false, true, MatmulEpilogue::Bias}}};
   plan.resultBuffers = {5};
 
   // Behind it one for tensors of any strides.
@@ -303,7 +305,7 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(messageFor("\"swizzle\":128}", "\"swizzle\":128,\"tf32\":true}"), // The first map is one of bf16.
             is + "variants[0].kernels[1].params[0].map rounds to tf32, which only f32 is rounded to");
   EXPECT_EQ(messageFor("\"tf32\":true", "\"tf32\":1"), is + "variants[0].kernels[1].params[1].map.tf32 is neither true nor false");
-  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":7"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 6");
+  EXPECT_EQ(messageFor("\"buffer\":5", "\"buffer\":8"), is + "variants[0].plans[0].results[0].buffer is no number from 0 to 7");
   EXPECT_EQ(
       messageFor("\"buffer\":5", "\"buffer\":0"),
       is + "variants[0] does not hold together: the plan of 'g' is damaged: it returns a buffer that is undefined, an input or "
@@ -317,18 +319,20 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
 }
 
 TEST(ArtifactFile, CallsOfLibraries) {
-  const std::string is = "the data is no valid artifact: ", step = is + "variants[0].plans[0].steps[8]";
+  const std::string is = "the data is no valid artifact: ", step = is + "variants[0].plans[0].steps[9]";
   EXPECT_EQ(messageFor("\"cublaslt\"", "\"libc\""), step + ".library is 'libc', expected cublaslt");
   EXPECT_EQ(messageFor("\"function\":\"matmul\"", "\"function\":\"system\""), step + ".function is 'system', expected matmul");
-  EXPECT_EQ(messageFor("\"epilogue\":\"relu\"", "\"epilogue\":\"gelu\""), step + ".epilogue is no epilogue: 'gelu'");
+  for (const char *word : {"relu", "bias_relu"})
+    EXPECT_EQ(messageFor("\"epilogue\":\"bias\"", "\"epilogue\":\"" + std::string(word) + "\""),
+              step + ".epilogue is no epilogue: '" + word + "'");
   EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[true]"), step + ".transposed is not for two operands");
   EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[0,1]"), step + ".transposed[0] is neither true nor false");
-  const std::string damaged = is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 8 calls a library ";
+  const std::string damaged = is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 9 calls a library ";
   EXPECT_EQ(messageFor("\"transposed\":[false,true]", "\"transposed\":[false,false]"), damaged + "with operands that do not fit");
-  EXPECT_EQ(messageFor("\"epilogue\":\"relu\"", "\"epilogue\":\"bias\""), damaged + "with operands that do not fit");
-  EXPECT_EQ(messageFor("\"operands\":[2,4,6]", "\"operands\":[]"), damaged + "with operands that do not fit");
-  EXPECT_EQ(messageFor("\"operands\":[2,4,6]", "\"operands\":[2,4,9]"),
-            is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 8 uses an undefined buffer");
+  EXPECT_EQ(messageFor("\"epilogue\":\"bias\"", "\"epilogue\":\"\""), damaged + "with operands that do not fit");
+  EXPECT_EQ(messageFor("\"operands\":[2,4,7,6]", "\"operands\":[]"), damaged + "with operands that do not fit");
+  EXPECT_EQ(messageFor("\"operands\":[2,4,7,6]", "\"operands\":[2,4,7,9]"),
+            is + "variants[0] does not hold together: the plan of 'g' is damaged: it step 9 uses an undefined buffer");
   // Numbers of `exact` are those of one order of sums.
   std::vector<Artifact> exact = {sample("sm_80")};
   exact[0].numerics = "exact";

@@ -9,7 +9,7 @@ namespace {
 
 const DimExpr b = DimExpr::name("B"), m = DimExpr::name("M"), n = DimExpr::name("N"), k = DimExpr::name("K");
 
-/// y = relu(x w^T + c) and z = y y^T, of batches.
+/// y = x w^T + c and z = y y^T, of batches.
 Artifact twoProducts() {
   Artifact artifact{.numerics = "default"};
   Plan &plan = artifact.plans.emplace_back();
@@ -18,7 +18,7 @@ Artifact twoProducts() {
   plan.results = {{"z", DType::F32, {b, m, m}}};
   plan.buffers = {{plan.inputs[0]}, {plan.inputs[1]}, {plan.inputs[2]}, {{"y", DType::BF16, {b, m, n}}}, {plan.results[0]}};
   plan.steps = {{.kind = Kind::Alloc, .result = 3},
-                {.kind = Kind::LibraryCall, .operands = {0, 1, 2, 3}, .matmul = {false, true, MatmulEpilogue::BiasRelu}},
+                {.kind = Kind::LibraryCall, .operands = {0, 1, 2, 3}, .matmul = {false, true, MatmulEpilogue::Bias}},
                 {.kind = Kind::Alloc, .result = 4},
                 {.kind = Kind::LibraryCall, .operands = {3, 3, 4}, .matmul = {false, true, MatmulEpilogue::None}}};
   plan.resultBuffers = {4};
@@ -34,7 +34,7 @@ TEST(LibraryCall, DeviceIsAskedForTheSizes) {
   ASSERT_TRUE(runPlan(twoProducts(), device, inputs(2, 4)));
   ASSERT_EQ(device.problems.size(), 2u);
   const MatmulProblem &first = device.problems[0], &second = device.problems[1];
-  EXPECT_EQ(first.call, (MatmulCall{false, true, MatmulEpilogue::BiasRelu}));
+  EXPECT_EQ(first.call, (MatmulCall{false, true, MatmulEpilogue::Bias}));
   EXPECT_EQ((std::vector{first.batches, first.rows, first.columns, first.depth}), (std::vector<int64_t>{2, 4, 5, 3}));
   EXPECT_TRUE(!first.lhsRepeats && first.rhsRepeats);
   EXPECT_EQ(first.operand, DType::BF16);

@@ -51,7 +51,8 @@ TEST(PlanVerifier, CallsOfLibraries) {
   for (auto [call, says] : {std::pair("library_call blas %x, %w, %y, function = matmul", "one of `cublaslt`, not `blas`"),
                             {"library_call cublaslt %x, %w, %y, function = exec", "one of `matmul`, not `exec`"},
                             {"library_call cublaslt %x, %w, %y, function = matmul, transposed = all", "not `all`"},
-                            {"library_call cublaslt %x, %w, %y, function = matmul, epilogue = gelu", "not `gelu`"}}) {
+                            {"library_call cublaslt %x, %w, %y, function = matmul, epilogue = relu", "not `relu`"},
+                            {"library_call cublaslt %x, %w, %b, %y, function = matmul, epilogue = bias_relu", "not `bias_relu`"}}) {
     Context context;
     auto module = parseModule(context, SourceBuffer("test.ir", plan(call)));
     ASSERT_FALSE(module) << call;

@@ -170,9 +170,7 @@ std::multimap<std::string, Sample> samples() {
       {"launch", {planHead, {"launch @k(), grid = [1]"}, "return %b"}},
       {"library_call", {planHead, {"library_call cublaslt %b, %b, %b, function = matmul, transposed = rhs"}, "return %b"}},
       {"library_call",
-       {planHead,
-        {"library_call cublaslt %b, %b, %b, %b, function = matmul, transposed = both, epilogue = bias_relu"},
-        "return %b"}},
+       {planHead, {"library_call cublaslt %b, %b, %b, %b, function = matmul, transposed = both, epilogue = bias"}, "return %b"}},
   };
   for (const OpInfo &info : allOps()) { // The element-wise rows without a word differ in nothing but name and operands.
     if (!info.elementwise || info.word || all.count(std::string(info.name)))

@@ -3,9 +3,9 @@
 // sizes are those of cublasLt.h; anything else is an error. FAKE_CUBLASLT_FAILS=cublasLtMatmul makes that function fail.
 #include "FakeCublasLt.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 using namespace minic::test;
 
@@ -197,7 +197,7 @@ int cublasLtMatmul(void *handle, const FakeDesc *desc, const void *alpha, const 
   };
   auto depth = int64_t(desc->transposeA ? aLayout->rows : aLayout->columns);
   if (handle != &state || algorithm->data[0] != stamp || c != d || cLayout != dLayout || readFactor(beta, *desc) != 0 ||
-      depth != int64_t(desc->transposeB ? bLayout->columns : bLayout->rows))
+      depth != int64_t(desc->transposeB ? bLayout->columns : bLayout->rows) || (desc->epilogue != 1 && desc->epilogue != 4))
     return invalidValue;
   for (int64_t batch = 0; batch < dLayout->batches; ++batch)
     for (int64_t row = 0; row < int64_t(dLayout->rows); ++row)
@@ -206,10 +206,8 @@ int cublasLtMatmul(void *handle, const FakeDesc *desc, const void *alpha, const 
         for (int64_t k = 0; k < depth; ++k)
           sum += element(a, *aLayout, batch, row, k, desc->transposeA) * element(b, *bLayout, batch, k, column, desc->transposeB);
         sum *= readFactor(alpha, *desc);
-        if (desc->epilogue & 4) // CUBLASLT_EPILOGUE_BIAS: along the rows of D.
+        if (desc->epilogue == 4) // CUBLASLT_EPILOGUE_BIAS: along the rows of D.
           sum += read(desc->bias, row, dLayout->type);
-        if (desc->epilogue & 2) // CUBLASLT_EPILOGUE_RELU
-          sum = std::max(sum, 0.0);
         write(d, batch * dLayout->batchStride + row + column * dLayout->pitch, dLayout->type, sum);
       }
   return success;
