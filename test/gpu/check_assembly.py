@@ -6,7 +6,6 @@
 The matmuls are those of check_matmul.py. A warning of ptxas's (C7508, C7510 and on) says that wgmma is serialized or setmaxnreg
 ignored.
 """
-import argparse
 import os
 import pathlib
 import re
@@ -15,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
-
 import check_matmul
 import minic
+import products
 
 
 def assembler():
@@ -41,11 +39,7 @@ def complaints(ptxas, ptx):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    options = products.arguments(__doc__, 40, device=False).parse_args()
     ptxas = assembler()
     if not ptxas:
         print("skipped: there is no ptxas")
@@ -53,12 +47,8 @@ def main():
     if not complaints(ptxas, ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k() { broken }\n"):
         print("ptxas took what is no PTX")
         return 1
-    failed = 0
-    for index in range(options.count):
-        combination = check_matmul.Combination(np.random.default_rng([options.seed, index]), options.large)
-        for line in complaints(ptxas, minic.emit(combination.text, "ptx")):
-            failed += 1
-            print(f"seed {options.seed}, index {index}: {line}\n{combination.text}", flush=True)
+    check = lambda combination, _: complaints(ptxas, minic.emit(combination.text, "ptx"))
+    failed = products.check_all(options, lambda rng: check_matmul.Combination(rng, options.large), check)
     print(f"{options.count} combinations assembled, {failed} complaints")
     return 1 if failed else 0
 

@@ -9,7 +9,6 @@ memory, and has to give the bits of a plain run; where torch computes the same, 
 that cannot find the library.
 On the interpreter ("cpu") the same runs by the meaning of the op.
 """
-import argparse
 import os
 import subprocess
 import sys
@@ -17,30 +16,16 @@ import sys
 import numpy as np
 
 import minic
-
-EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
-NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-
-
-def to_bits(values, dtype):
-    if dtype != "bf16":
-        return np.ascontiguousarray(values).astype(NUMPY[dtype])
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return np.where(np.isnan(values), 0x7FC0, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+import products
+from products import EPSILON, from_bits, graph_text, tensor, to_bits
 
 
-def from_bits(array, dtype):
-    if dtype != "bf16":
-        return np.asarray(array).astype(np.float64)
-    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-
-
-class Product:
+class Call(products.Product):
     """A graph that is one call of the library, its inputs, and what it gives in f64."""
 
     def __init__(self, rng, large):
-        pick = lambda *choices: choices[rng.integers(len(choices))]
-        most = 1500 if large else 150
+        super().__init__(rng)
+        pick, most = self.pick, 1500 if large else 150
         size = lambda: int(pick(1, 2, 7, 8, 31, 64, 65, 128, rng.integers(1, most)))
         self.m, self.k, self.n = size(), size(), size()
         self.batch = pick((), (), (3,), (2, 2))
@@ -48,35 +33,16 @@ class Product:
         self.dtype, self.out = pick(("bf16", "bf16"), ("f16", "f16"), ("bf16", "f32"), ("f16", "f32"), ("f32", "f32"), ("f64", "f64"))
         self.x_across, self.w_across = bool(rng.random() < 0.4), bool(rng.random() < 0.4)
         self.bias = bool(rng.random() < 0.5)
-        self.inputs = self.draw(rng)
-        self.text = self.graph()
-
-    def draw(self, rng):
-        across = lambda batch, rows, columns, turned: (*batch, columns, rows) if turned else (*batch, rows, columns)
-        x = rng.standard_normal(across(self.batch, self.m, self.k, self.x_across))
-        w = rng.standard_normal(across(self.w_batch, self.k, self.n, self.w_across)) * self.k**-0.5
-        inputs = [to_bits(x, self.dtype), to_bits(w, self.dtype)]
-        return inputs + [to_bits(rng.standard_normal(self.n), self.out)] if self.bias else inputs
-
-    def graph(self):
-        shape = (*self.batch, self.m, self.n)
-        tensor = lambda sizes, dtype: f"tensor<{'x'.join(map(str, sizes))}x{dtype}>"
-        params = [f"%x: {tensor(self.inputs[0].shape, self.dtype)}", f"%w: {tensor(self.inputs[1].shape, self.dtype)}"]
-        lines, names = [], ["x", "w"]
-        for i, (batch, turned) in enumerate(((self.batch, self.x_across), (self.w_batch, self.w_across))):
-            if turned:
-                sizes = (*batch, self.m, self.k) if i == 0 else (*batch, self.k, self.n)
-                axes = [*range(len(batch)), len(batch) + 1, len(batch)]
-                lines.append(f"%t{i} = transpose %{names[i]}, perm = {axes} : {tensor(sizes, self.dtype)}")
-                names[i] = f"t{i}"
-        lines.append(f"%p = matmul %{names[0]}, %{names[1]} : {tensor(shape, self.out)}")
-        last = "p"
+        self.multiply(self.dtype, self.out)
         if self.bias:
-            params.append(f"%b: {tensor((self.n,), self.out)}")
-            lines.append(f"%v = broadcast %b, dims = [{len(self.batch) + 1}] : {tensor(shape, self.out)}")
-            lines.append(f"%s = add %p, %v : {tensor(shape, self.out)}")
-            last = "s"
-        return f"graph @g({', '.join(params)}) -> (y: {tensor(shape, self.out)}) {{\n  " + "\n  ".join(lines) + f"\n  return %{last}\n}}\n"
+            self.input("b", (self.n,), self.out)
+            self.emit("v", f"broadcast %b, dims = [{len(self.batch) + 1}]", self.shape, self.out)
+            self.emit("s", "add %p, %v", self.shape, self.out)
+        self.text = self.text_of([("s" if self.bias else "p", self.out)])
+
+    def fresh(self):
+        """Other inputs of the same types."""
+        return [to_bits(self.values(name, *how), how[1]) for name, how in self.drawn.items()]
 
     def wrong(self, got, inputs):
         """What is wrong with a result, or nothing; and its largest error in bounds."""
@@ -86,11 +52,8 @@ class Product:
         if self.bias:
             bias = from_bits(inputs[2], self.out)
             value, spread = value + bias, spread + np.abs(bias)
-        sums = "f32" if self.dtype != "f64" else "f64"
-        # Tensor cores align the products of a few elements before they add and cut what is below.
-        bound = spread * (self.k + 8) * EPSILON[sums] + np.abs(value) * EPSILON[self.out] + 1e-30
-        far = np.abs(from_bits(got, self.out).reshape(value.shape) - value) / bound
-        return (f"{int((far > 1).sum())} of {far.size} beyond the bound, by up to {far.max():.3g}" if far.max() > 1 else ""), far.max()
+        allowed = spread * products.chain_bound(self.k, "f32" if self.dtype != "f64" else "f64") + np.abs(value) * EPSILON[self.out] + 1e-30
+        return products.beyond(from_bits(got, self.out).reshape(value.shape), value, allowed)
 
 
 def numpy_of(result):
@@ -99,20 +62,19 @@ def numpy_of(result):
     return result.view(__import__("torch").uint16).cpu().numpy() if "bfloat16" in str(result.dtype) else result.cpu().numpy()
 
 
-def check_captured(product, executable, rng):
+def check_captured(product, executable):
     """The run as a graph, on other inputs in the same memory: it must give what a plain run gives."""
     import torch
 
     views = {"bf16": torch.bfloat16}
     on_gpu = lambda values, dtype: torch.from_numpy(values.copy()).cuda().view(views.get(dtype, None) or torch.from_numpy(values).dtype)
-    dtypes = [product.dtype, product.dtype, product.out]
-    tensors = [on_gpu(values, dtype) for values, dtype in zip(product.inputs, dtypes)]
-    shape = (*product.batch, product.m, product.n)
-    make = lambda: torch.full(shape, float("nan"), dtype=on_gpu(to_bits(np.zeros(1), product.out), product.out).dtype, device="cuda")
+    dtypes = [dtype for _, dtype, _ in product.drawn.values()]
+    tensors = [on_gpu(values, dtype) for values, dtype in zip(product.inputs.values(), dtypes)]
+    make = lambda: torch.full(product.shape, float("nan"), dtype=on_gpu(to_bits(np.zeros(1), product.out), product.out).dtype, device="cuda")
     captured_result, plain_result = make(), make()
     captured = executable.capture(tensors, [captured_result])
     for _ in range(3):
-        fresh = product.draw(rng)
+        fresh = product.fresh()
         for tensor, values, dtype in zip(tensors, fresh, dtypes):
             tensor.copy_(on_gpu(values, dtype))
         torch.cuda.synchronize()
@@ -132,26 +94,26 @@ def check_captured(product, executable, rng):
     return "the bound is too narrow for torch: " + why if why else ""
 
 
-def check_one(product, device, rng):
+def check_one(product, device):
     artifact = minic.compile(product.text, matmul="cublaslt", strides="dense")
     plan = minic.emit(product.text, "plan", matmul="cublaslt")
     if plan.count("library_call cublaslt") != 1 or "launch" in plan:
         return "the plan is not one call:\n" + plan, 0
-    executable = artifact.load(device)
-    got = np.asarray(executable(*product.inputs))
-    why, far = product.wrong(got, product.inputs)
-    if not why and np.asarray(executable(*product.inputs)).tobytes() != got.tobytes():
+    executable, inputs = artifact.load(device), list(product.inputs.values())
+    got = np.asarray(executable(*inputs))
+    why, far = product.wrong(got, inputs)
+    if not why and np.asarray(executable(*inputs)).tobytes() != got.tobytes():
         why = "another run gives other bits"
     if not why and device != "cpu":
-        why = check_captured(product, executable, rng)
+        why = check_captured(product, executable)
     return why, far
 
 
 def check_relu(device):
     """A relu is a kernel behind the call: it keeps NaN, which the library's own loses at this shape in f16, and gives no -0.0."""
     m, k, n = 33, 70, 65
-    text = f"graph @g(%x: tensor<{m}x{k}xDT>, %w: tensor<{k}x{n}xDT>) -> (y: tensor<{m}x{n}xDT>) {{\n"
-    text += f"  %p = matmul %x, %w : tensor<{m}x{n}xDT>\n  %y = relu %p : tensor<{m}x{n}xDT>\n  return %y\n}}\n"
+    lines = [f"%p = matmul %x, %w : {tensor((m, n), 'DT')}", f"%y = relu %p : {tensor((m, n), 'DT')}"]
+    text = graph_text([("x", tensor((m, k), "DT")), ("w", tensor((k, n), "DT"))], [("y", tensor((m, n), "DT"))], lines, "y")
     failures = 0
     for dtype in ("bf16", "f16", "f32", "f64"):
         rng = np.random.default_rng(5)
@@ -201,29 +163,21 @@ def check_missing(device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--count", type=int, default=150)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    options = products.arguments(__doc__, 150).parse_args()
     if options.device != "cpu":
         import torch  # It brings a cuBLASLt, which minic then finds by its name.
 
         torch.backends.cuda.matmul.allow_tf32 = False
         print("torch", torch.__version__, "with", torch.cuda.get_device_name())
-    failed, worst = 0, 0.0
-    for index in range(options.count):
-        rng = np.random.default_rng([options.seed, index])
-        product = Product(rng, options.large)
-        try:
-            why, far = check_one(product, options.device, rng)
-            worst = max(worst, far)
-        except minic.MinicError as error:
-            why = str(error)
-        if why:
-            failed += 1
-            print(f"seed {options.seed}, index {index}: {why}\n{product.text}", flush=True)
+    worst = 0.0
+
+    def check(product, _):
+        nonlocal worst
+        why, far = check_one(product, options.device)
+        worst = max(worst, far)
+        return [why] if why else []
+
+    failed = products.check_all(options, lambda rng: Call(rng, options.large), check)
     print(f"{options.count - failed} of {options.count} products right, the worst at {worst:.3g} of its bound")
     failed += check_relu(options.device) + check_strides(options.device) + check_missing(options.device)
     return 1 if failed else 0

@@ -15,6 +15,7 @@ import sys
 import torch
 
 import minic
+from products import graph_text, tensor
 
 LARGEST_RMS, LARGEST_MAX, ROWS = 1.1, 1.5, 256
 SHAPES = ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (16, 8192, 8192), (1000, 777, 1111), (130, 4100, 72), (100, 10, 100))
@@ -24,12 +25,9 @@ TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8
 
 def graph(sizes, dtype, precision):
     n, k, m = sizes
-    result = "f32" if dtype == "f8e4m3" else dtype
+    y = tensor((n, m), "f32" if dtype == "f8e4m3" else dtype)
     asked = f", precision = {precision}" if precision else ""
-    return (
-        f"minic 1\ngraph @product(%x: tensor<{n}x{k}x{dtype}>, %w: tensor<{k}x{m}x{dtype}>) -> (y: tensor<{n}x{m}x{result}>) {{\n"
-        f"  %y = matmul %x, %w{asked} : tensor<{n}x{m}x{result}>\n  return %y\n}}\n"
-    )
+    return graph_text([("x", tensor((n, k), dtype)), ("w", tensor((k, m), dtype))], [("y", y)], [f"%y = matmul %x, %w{asked} : {y}"], "y")
 
 
 def cublas(x, w, precision):

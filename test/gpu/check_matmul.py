@@ -10,17 +10,14 @@ result. Rows of NaN and inf in x and columns of them in w must stay in theirs. -
 schedule for the tensor cores of a warp where one for tensor cores was chosen. On the GPU a second run has to give the same bits. Each result must
 be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
-import argparse
-import pathlib
 import re
 import sys
 
 import numpy as np
 
 import minic
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fuzz"))
-from elements import ELEMENTS  # noqa: E402
+import products
+from products import ELEMENTS, EPSILON, from_bits
 
 # Element type, `precision`, and the element type of what is behind the product.
 FORMS = {
@@ -34,7 +31,6 @@ FORMS = {
     "f64": ("f64", "", "f64"),
 }
 BYTES = {"bf16": 2, "f16": 2, "tf32": 4, "i8": 1, "f64": 8}  # Of what mma multiplies.
-EPSILON = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53, "i32": 0}
 FUNCTIONS = {
     "relu": lambda v: np.maximum(v, 0),
     "tanh": np.tanh,
@@ -44,22 +40,12 @@ FUNCTIONS = {
 SLOPE = {"relu": 1, "tanh": 1, "neg": 1, "sigmoid": 0.25}
 
 
-def to_bits(values, dtype):
-    element = ELEMENTS[dtype]
-    return element.to_memory(element.round(values) if element.is_float else values.astype(element.work))
-
-
-def from_bits(array, dtype):
-    array = np.ascontiguousarray(array).view(np.uint16) if dtype == "bf16" else array
-    return ELEMENTS[dtype].from_memory(array).astype(np.float64)
-
-
-class Combination:
+class Combination(products.Product):
     """One graph, its inputs, and what it gives in f64."""
 
     def __init__(self, rng, large, only=None, on_gpu=False):
-        pick = lambda *choices: choices[rng.integers(len(choices))]
-        most = 2000 if large else 260
+        super().__init__(rng)
+        pick, most = self.pick, 2000 if large else 260
         size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
         self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
         self.batch = pick((), (), (3,), (2, 2))
@@ -67,44 +53,20 @@ class Combination:
         self.form, self.on_gpu = only or pick(*FORMS), on_gpu
         self.operands, self.precision, self.dtype = FORMS[self.form]
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
-        self.rng, self.lines, self.inputs, self.params = rng, [], {}, []
         self.poisoned = bool(rng.random() < 0.3)
         self.product()
-        self.chain(pick)
+        self.chain()
 
-    def tensor(self, *sizes, dtype=None):
-        return f"tensor<{'x'.join(map(str, sizes))}x{dtype or self.dtype}>"
-
-    def input(self, name, sizes, dtype=None, scale=1.0):
-        dtype = dtype or self.dtype
+    def values(self, name, sizes, dtype, scale):
         if ELEMENTS[dtype].is_int:
-            values = self.rng.integers(-128, 128, sizes)
-        else:
-            values = self.rng.standard_normal(sizes) * scale
-            if self.poisoned and name in "xw":
-                values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
-        self.inputs[name] = to_bits(values, dtype)
-        self.params.append(f"%{name}: {self.tensor(*sizes, dtype=dtype)}")
-        return from_bits(self.inputs[name], dtype).reshape(sizes)
-
-    def emit(self, text, sizes, dtype=None):
-        self.lines.append(f"  {text} : {self.tensor(*sizes, dtype=dtype)}")
-
-    def operand(self, name, batch, rows, columns, across, scale=1.0):
-        """Its name in the graph and its values, as rows by columns."""
-        values = self.input(name, (*batch, columns, rows) if across else (*batch, rows, columns), self.operands, scale)
-        if not across:
-            return name, values
-        axes = list(range(len(batch))) + [len(batch) + 1, len(batch)]
-        self.emit(f"%{name}t = transpose %{name}, perm = {axes}", (*batch, rows, columns), self.operands)
-        return f"{name}t", values.swapaxes(-1, -2)
+            return self.rng.integers(-128, 128, sizes)
+        values = super().values(name, sizes, dtype, scale)
+        if self.poisoned and name in "xw":
+            values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
+        return values
 
     def product(self):
-        m, k, n = self.m, self.k, self.n
-        x_name, x = self.operand("x", self.batch, m, k, self.x_across)
-        w_name, w = self.operand("w", self.w_batch, k, n, self.w_across, k**-0.5)
-        self.shape = (*self.batch, m, n)
-        self.emit(f"%p = matmul %{x_name}, %{w_name}" + (f", precision = {self.precision}" if self.precision else ""), self.shape)
+        x, w = self.multiply(self.operands, self.dtype, self.precision)
         with np.errstate(invalid="ignore"):
             self.value = x @ w
             self.error = np.abs(x) @ np.abs(w) * self.bound()
@@ -121,13 +83,12 @@ class Combination:
         if self.form == "i8":
             return 0
         if self.form == "f64":  # What is compared with is summed in f64 too.
-            return 2 * (self.k + 1) * 2.0**-53
-        # Tensor cores align the products of a few elements before they add and cut what is below.
-        chain = (self.k + 8) * 2.0**-24
+            return 2 * (self.k + 1) * products.EPSILON["f64"]
+        chain = products.chain_bound(self.k)
         if self.form == "tf32":  # Each operand is rounded to 11 bits.
             return chain + 2.0**-10 + 2.0**-22
         if self.form == "bf16x6" and self.on_tensor_cores:  # A chain of a block, the blocks, and products that are left out.
-            return (64 + 8 + -(-self.k // 64) + 3) * 2.0**-24
+            return products.chain_bound(64 + -(-self.k // 64) + 3)
         if self.operands.startswith("f8") and self.on_tensor_cores and self.on_gpu:
             # 33 terms are aligned to the largest and cut to 14 bits, four times in a block of 128.
             return chain + 4 * 33 * 2.0**-13
@@ -135,10 +96,11 @@ class Combination:
 
     def step(self, text, value, error):
         self.count += 1
-        self.emit(f"%v{self.count} = {text}", self.shape)
+        self.emit(f"v{self.count}", text, self.shape, self.dtype)
         self.name, self.value, self.error = f"v{self.count}", value, error
 
-    def chain(self, pick):
+    def chain(self):
+        pick = self.pick
         self.name, self.count, shape = "p", 0, self.shape
         results = []
         for _ in range(int(self.rng.integers(4))):
@@ -147,11 +109,11 @@ class Combination:
                 if kind in ("columns", "rows"):
                     along = kind == "columns"
                     name = f"b{self.count}"
-                    b = self.input(name, (self.n if along else self.m,))
-                    self.emit(f"%{name}b = broadcast %{name}, dims = [{len(self.batch) + int(along)}]", shape)
+                    b = self.input(name, (self.n if along else self.m,), self.dtype)
+                    self.emit(f"{name}b", f"broadcast %{name}, dims = [{len(self.batch) + int(along)}]", shape, self.dtype)
                     self.step(f"add %{self.name}, %{name}b", self.value + (b if along else b[:, None]), self.error)
                 elif kind == "residual":
-                    r = self.input(f"r{self.count}", shape)
+                    r = self.input(f"r{self.count}", shape, self.dtype)
                     self.step(f"add %{self.name}, %r{self.count}", self.value + r, self.error)
                 elif kind == "function":
                     function = pick(*FUNCTIONS) if self.dtype != "i32" else "neg"
@@ -159,7 +121,7 @@ class Combination:
                 elif not results:
                     results.append((self.name, self.dtype, self.value, self.error))
         if self.rng.random() < 0.3 and EPSILON[self.dtype] > EPSILON["f32"]:
-            self.lines.append(f"  %wide = convert %{self.name} : {self.tensor(*shape, dtype='f32')}")
+            self.emit("wide", f"convert %{self.name}", shape, "f32")
             results.append(("wide", "f32", self.value, self.error))
         elif not any(name == self.name for name, *_ in results):
             results.append((self.name, self.dtype, self.value, self.error))
@@ -167,9 +129,7 @@ class Combination:
 
     @property
     def text(self):
-        given = ", ".join(f"y{i}: {self.tensor(*self.shape, dtype=dtype)}" for i, (_, dtype, *_) in enumerate(self.results))
-        names = ", ".join(f"%{name}" for name, *_ in self.results)
-        return f"graph @g({', '.join(self.params)}) -> ({given}) {{\n" + "\n".join(self.lines) + f"\n  return {names}\n}}\n"
+        return self.text_of([(name, dtype) for name, dtype, *_ in self.results])
 
     def wrong(self, outputs):
         """What is wrong with the results; empty if all is well."""
@@ -184,9 +144,9 @@ class Combination:
                 return f"result {i}: NaN and inf are not where they belong"
             # A value in 16 bits may be rounded after each op.
             allowed = error[known] + (np.abs(value[known]) + 4) * EPSILON[self.dtype] * (self.count + 2)
-            far = np.abs(got[known] - value[known]) / allowed
-            if far.size and far.max() > 1:
-                return f"result {i}: {int((far > 1).sum())} of {far.size} beyond the bound, by up to {far.max():.3g}"
+            why, _ = products.beyond(got[known], value[known], allowed)
+            if why:
+                return f"result {i}: {why}"
         return ""
 
 
@@ -218,29 +178,22 @@ def outputs_of(combination, options, index):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--large", action="store_true")
+    parser = products.arguments(__doc__, 200)
     parser.add_argument("--only", choices=FORMS)
     parser.add_argument("--target")
     parser.add_argument("--mma", action="store_true")
     options = parser.parse_args()
-    failed = 0
-    for index in range(options.count):
-        combination = Combination(np.random.default_rng([options.seed, index]), options.large, options.only, options.device != "cpu")
-        try:
-            outputs = outputs_of(combination, options, index)
-            why = combination.wrong(outputs)
-            if not why and options.device != "cpu" and index % 4 == 0:
-                again = outputs_of(combination, options, index)
-                why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
-        except minic.MinicError as error:
-            why = str(error)
-        if why:
-            failed += 1
-            print(f"seed {options.seed}, index {index}: {why}\n{combination.text}", flush=True)
+    on_gpu = options.device != "cpu"
+
+    def check(combination, index):
+        outputs = outputs_of(combination, options, index)
+        why = combination.wrong(outputs)
+        if not why and on_gpu and index % 4 == 0:
+            again = outputs_of(combination, options, index)
+            why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
+        return [why] if why else []
+
+    failed = products.check_all(options, lambda rng: Combination(rng, options.large, options.only, on_gpu), check)
     print(f"{options.count - failed} of {options.count} combinations right")
     return 1 if failed else 0
 

@@ -284,7 +284,7 @@ int bench(const Flags &flags) {
   if (auto code = beginWithGraph(flags, messages, begun))
     return *code;
   CompileOptions &options = begun.options;
-  const SourceBuffer &source = begun.loaded->source;
+  const SourceBuffer &source = begun.source;
   auto points = sweepPoints(flags.sweep, options.dims);
   if (!points)
     return messages.fail(points.errors());
@@ -305,7 +305,7 @@ int bench(const Flags &flags) {
     measured.push_back(std::move(*point));
   }
   noteUnusedSchedules(flags, options, messages);
-  Report report{begun.signature.name, begun.loaded->module->numerics, *opened->gpu, measured};
+  Report report{begun.signature.name, begun.module->numerics, *opened->gpu, measured};
   if (!flags.plot.empty())
     if (auto written = writeOutput(flags.plot, report.plot()); !written)
       return messages.fail(written.errors());

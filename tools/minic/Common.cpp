@@ -294,6 +294,24 @@ Expected<void> load(LoadedModule &loaded, const CompileOptions &options, const M
   return {};
 }
 
+std::optional<int> beginWithModule(const ModuleFlags &flags, const Messages &messages, BegunModule &begun,
+                                   const FlagCheck &checkFlags) {
+  auto options = compileOptions(flags);
+  if (!options)
+    return messages.fail(options.errors());
+  begun.options = std::move(*options);
+  if (checkFlags)
+    if (auto checked = checkFlags(begun.options); !checked)
+      return messages.fail(checked.errors());
+  auto source = readSource(flags.file);
+  if (!source)
+    return messages.fail(source.errors());
+  begun.source = std::move(*source);
+  if (auto done = load(begun, begun.options, messages); !done)
+    return messages.fail(done.errors(), &begun.source);
+  return std::nullopt;
+}
+
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command) {
   std::string missing, flags;
   for (const std::string &name : names)

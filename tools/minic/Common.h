@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,13 +95,22 @@ void printTimings(const std::vector<PassTiming> &timings);
 
 /// A module together with what it needs.
 struct LoadedModule {
-  SourceBuffer source;
+  SourceBuffer source{{}, {}};
   Context context;
   std::unique_ptr<Module> module;
-  explicit LoadedModule(SourceBuffer source) : source(std::move(source)) {}
 };
 /// Loads and verifies; prints warnings. `loaded.source` is set before.
 Expected<void> load(LoadedModule &loaded, const CompileOptions &options, const Messages &messages);
+
+/// What commands on a module begin with: it, and the options that their flags ask for.
+struct BegunModule : LoadedModule {
+  CompileOptions options;
+};
+/// Looks at the flags that a command has of its own, which may change the options.
+using FlagCheck = std::function<Expected<void>(CompileOptions &)>;
+/// Reads all flags before the file. Says what is wrong and gives the exit code; nothing where `begun` is filled.
+std::optional<int> beginWithModule(const ModuleFlags &flags, const Messages &messages, BegunModule &begun,
+                                   const FlagCheck &checkFlags = {});
 
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command);
 

@@ -164,7 +164,7 @@ int compare(const Flags &flags) {
     return *code;
   CompileOptions &options = begun.options;
   const Signature &signature = begun.signature;
-  const SourceBuffer &source = begun.loaded->source;
+  const SourceBuffer &source = begun.source;
   DimBindings dims = options.dims;
   auto inputs = makeInputs(signature, begun.words, true, "minic compare " + flags.file, dims);
   if (!inputs)

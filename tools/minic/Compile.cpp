@@ -108,29 +108,22 @@ int compileStage(const Flags &flags, const Messages &messages) {
   }
   if (*stage == Stage::Cubin && flags.output.empty() && isatty(STDOUT_FILENO))
     return messages.fail({badFlag("a cubin is not text for a terminal", "add -o FILE")});
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
   std::vector<PassTiming> timings;
-  if (auto watched = watchPasses(flags.passes, options->passes, timings); !watched)
-    return messages.fail(watched.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(std::move(*source));
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &loaded.source);
+  BegunModule begun;
+  auto watch = [&](CompileOptions &options) { return watchPasses(flags.passes, options.passes, timings); };
+  if (auto failed = beginWithModule(flags, messages, begun, watch))
+    return *failed;
   if (!flags.graph.empty())
-    if (auto kept = keepOnly(*loaded.module, flags.graph); !kept)
+    if (auto kept = keepOnly(*begun.module, flags.graph); !kept)
       return messages.fail(kept.errors());
 
-  auto text = emit(*loaded.module, *stage, *options);
-  noteUnusedSchedules(flags, *options, messages);
+  auto text = emit(*begun.module, *stage, begun.options);
+  noteUnusedSchedules(flags, begun.options, messages);
   if (flags.passes.time)
     printTimings(timings);
   if (!text) {
-    addReproducer(text.errors(), loaded.source, *options, *stage);
-    return messages.fail(text.errors(), &loaded.source);
+    addReproducer(text.errors(), begun.source, begun.options, *stage);
+    return messages.fail(text.errors(), &begun.source);
   }
   if (auto written = writeOutput(flags.output, *text); !written)
     return messages.fail(written.errors());

@@ -61,24 +61,19 @@ std::string text(const TrafficModel &eager, const TrafficModel &fused, double ra
 
 int cost(const ModuleFlags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(std::move(*source));
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &loaded.source);
-  auto graph = chooseGraph(*loaded.module, flags.graph);
+  BegunModule begun;
+  if (auto failed = beginWithModule(flags, messages, begun))
+    return *failed;
+  auto graph = chooseGraph(*begun.module, flags.graph);
   if (!graph)
-    return messages.fail(graph.errors(), &loaded.source);
-  if (auto bound = requireDims((*graph)->dimNames(), options->dims, "minic cost " + flags.file); !bound)
+    return messages.fail(graph.errors(), &begun.source);
+  const DimBindings &dims = begun.options.dims;
+  if (auto bound = requireDims((*graph)->dimNames(), dims, "minic cost " + flags.file); !bound)
     return messages.fail(bound.errors());
 
-  auto model = modelGraph(loaded.source, *options, (*graph)->name, options->dims);
+  auto model = modelGraph(begun.source, begun.options, (*graph)->name, dims);
   if (!model)
-    return messages.fail(model.errors(), &loaded.source);
+    return messages.fail(model.errors(), &begun.source);
 
   double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
   std::string out;

@@ -103,29 +103,24 @@ static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, co
 }
 
 std::optional<int> beginWithGraph(const ExecutionFlags &flags, const Messages &messages, GraphToRun &begun) {
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto choice = deviceChoice(flags);
-  if (!choice)
-    return messages.fail(choice.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  begun.loaded = std::make_unique<LoadedModule>(*source);
-  if (auto done = load(*begun.loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &*source);
-  auto graph = chooseGraph(*begun.loaded->module, flags.graph);
+  auto failed = beginWithModule(flags, messages, begun, [&](CompileOptions &) -> Expected<void> {
+    auto choice = deviceChoice(flags);
+    if (!choice)
+      return choice.takeErrors();
+    begun.choice = *choice;
+    return {};
+  });
+  if (failed)
+    return failed;
+  auto graph = chooseGraph(*begun.module, flags.graph);
   if (!graph)
-    return messages.fail(graph.errors(), &*source);
+    return messages.fail(graph.errors(), &begun.source);
   begun.graph = *graph;
   begun.signature = signatureOf(**graph);
-  options->graph = begun.signature.name;
+  begun.options.graph = begun.signature.name;
   auto words = namedValues("--input", flags.inputs, "input", begun.signature.inputNames());
   if (!words)
     return messages.fail(words.errors());
-  begun.options = std::move(*options);
-  begun.choice = *choice;
   begun.words = std::move(*words);
   return std::nullopt;
 }
@@ -148,7 +143,7 @@ Expected<Program> loadProgram(const SourceBuffer &source, const ModuleFlags &fla
       program.signature.results.push_back(spec.name);
     return program;
   }
-  LoadedModule loaded(source);
+  LoadedModule loaded{.source = source};
   if (auto done = load(loaded, program.options, messages); !done)
     return done.takeErrors();
   auto function = chooseFunction(*loaded.module, flags.graph);

@@ -47,10 +47,8 @@ struct Signature {
 Signature signatureOf(const Function &function);
 
 /// A graph of a module and words for its inputs: what `bench`, `compare` and `tune` begin with.
-struct GraphToRun {
-  CompileOptions options;
+struct GraphToRun : BegunModule {
   DeviceChoice choice;
-  std::unique_ptr<LoadedModule> loaded;
   Function *graph = nullptr;
   Signature signature;
   std::map<std::string, std::string> words; ///< Of --input, by name.

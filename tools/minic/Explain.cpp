@@ -32,19 +32,13 @@ nlohmann::json json(const std::vector<ProductChoice> &choices) {
 
 int explain(const ModuleFlags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(std::move(*source));
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &loaded.source);
-  auto choices = productChoices(*loaded.module, *options);
+  BegunModule begun;
+  if (auto failed = beginWithModule(flags, messages, begun))
+    return *failed;
+  auto choices = productChoices(*begun.module, begun.options);
   if (!choices)
-    return messages.fail(choices.errors(), &loaded.source);
-  noteUnusedSchedules(flags, *options, messages);
+    return messages.fail(choices.errors(), &begun.source);
+  noteUnusedSchedules(flags, begun.options, messages);
   if (auto written = writeOutput({}, flags.json ? json(*choices).dump() + "\n" : text(*choices)); !written)
     return messages.fail(written.errors());
   return Fine;

@@ -45,35 +45,32 @@ Expected<std::vector<PassStep>> parsePasses(std::string_view text) {
 
 int opt(const Flags &flags) {
   Messages messages(flags.json);
-  auto options = compileOptions(flags);
-  if (!options)
-    return messages.fail(options.errors());
-  auto steps = parsePasses(flags.list);
-  if (!steps)
-    return messages.fail(steps.errors());
+  std::vector<PassStep> steps;
   std::vector<PassTiming> timings;
-  if (auto watched = watchPasses(flags.passes, options->passes, timings); !watched)
-    return messages.fail(watched.errors());
-  auto source = readSource(flags.file);
-  if (!source)
-    return messages.fail(source.errors());
-  LoadedModule loaded(std::move(*source));
-  if (auto done = load(loaded, *options, messages); !done)
-    return messages.fail(done.errors(), &loaded.source);
+  BegunModule begun;
+  auto failed = beginWithModule(flags, messages, begun, [&](CompileOptions &options) -> Expected<void> {
+    auto parsed = parsePasses(flags.list);
+    if (!parsed)
+      return parsed.takeErrors();
+    steps = std::move(*parsed);
+    return watchPasses(flags.passes, options.passes, timings);
+  });
+  if (failed)
+    return *failed;
   // Binds dims and lowers nothing.
-  if (auto bound = lowerTo(*loaded.module, Stage::Graph, *options); !bound)
-    return messages.fail(bound.errors(), &loaded.source);
-  auto target = findTarget(loaded.module->target);
+  if (auto bound = lowerTo(*begun.module, Stage::Graph, begun.options); !bound)
+    return messages.fail(bound.errors(), &begun.source);
+  auto target = findTarget(begun.module->target);
   if (!target)
-    return messages.fail(target.errors(), &loaded.source);
-  PassContext context{.module = *loaded.module, .target = **target, .eager = options->eager, .matmul = options->matmul};
-  options->passes.hooks = levelHooks();
-  auto done = runPasses(*loaded.module, *steps, context, options->passes);
+    return messages.fail(target.errors(), &begun.source);
+  PassContext context{.module = *begun.module, .target = **target, .eager = begun.options.eager, .matmul = begun.options.matmul};
+  begun.options.passes.hooks = levelHooks();
+  auto done = runPasses(*begun.module, steps, context, begun.options.passes);
   if (flags.passes.time)
     printTimings(timings);
   if (!done)
-    return messages.fail(done.errors(), &loaded.source);
-  if (auto written = writeOutput(flags.output, printModule(*loaded.module)); !written)
+    return messages.fail(done.errors(), &begun.source);
+  if (auto written = writeOutput(flags.output, printModule(*begun.module)); !written)
     return messages.fail(written.errors());
   return Fine;
 }

@@ -309,7 +309,7 @@ int tune(Flags flags) {
     return *code;
   CompileOptions &options = begun.options;
   const Signature &signature = begun.signature;
-  const SourceBuffer &source = begun.loaded->source;
+  const SourceBuffer &source = begun.source;
   auto inputs = makeInputs(signature, begun.words, true, "minic tune " + flags.file, options.dims);
   if (!inputs)
     return messages.fail(inputs.errors());

@@ -1,6 +1,7 @@
 #include "KernelEmitter.h"
 
-#include "minic/IR/Builder.h"
+#include "KernelBlock.h"
+
 #include "minic/IR/Combiner.h"
 #include "minic/IR/ScalarEval.h"
 
@@ -11,10 +12,10 @@
 namespace minic {
 namespace {
 
-class KernelEmitter {
+class KernelEmitter : KernelBlock {
 public:
   KernelEmitter(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel)
-      : region(fusion.region()), space(space), schedule(schedule), builder(kernel.body()), context(builder.context()) {
+      : KernelBlock(space, schedule, Builder(kernel.body())), region(fusion.region()) {
     for (Operation &op : region)
       if (!op.info().terminator)
         ops.push_back(&op);
@@ -169,14 +170,6 @@ private:
 
   //===- Values -===//
 
-  std::vector<int64_t> extentsOf(const std::vector<int> &axes) const {
-    std::vector<int64_t> extents(size_t(space.rank()), 1);
-    for (int axis : axes)
-      extents[size_t(axis)] = schedule.block[size_t(axis)];
-    return extents;
-  }
-  Type tileType(DType dtype, const std::vector<int> &axes) { return context.tile(dtype, extentsOf(axes)); }
-
   bool isInner(Value *value) const { return space.has(value) && space.isInner(value); }
 
   /// Marks the ops that `roots` need, stopping at what is there already.
@@ -245,15 +238,6 @@ private:
     return load->result();
   }
 
-  std::vector<NamedAttribute> dimsAttr(const std::vector<int> &axes) const {
-    bool identity = int(axes.size()) == space.rank();
-    for (size_t a = 0; a < axes.size(); ++a)
-      identity &= axes[a] == int(a);
-    if (identity)
-      return {};
-    return {{"dims", Attribute::ints({axes.begin(), axes.end()})}};
-  }
-
   void emitOp(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
     builder.setLoc(op.loc());
     Value *result = op.result();
@@ -278,7 +262,7 @@ private:
     } else if (op.is(OpKind::Concat)) {
       tile = emitConcat(op);
     } else if (op.is(OpKind::Gather)) {
-      tile = emitGather(op, scope, loads);
+      tile = emitGather(op, operandTile(op, 1, scope, loads));
     } else {
       assert(op.info().elementwise && "an op that tile cannot say");
       std::vector<Value *> operands;
@@ -291,25 +275,6 @@ private:
     scope[result] = tile;
   }
 
-  //===- Memory at other indices -===//
-
-  Value *broadcastTo(Value *tile, Type type) {
-    return tile->type() == type ? tile : builder.create(OpKind::Broadcast, {tile}, {type})->result();
-  }
-
-  /// The block's part of an op's result, loaded from operand `i` at `indices`, one for each axis of the buffer.
-  Value *loadAt(Operation &op, unsigned i, const std::vector<Value *> &indices, std::vector<int> axes,
-                std::vector<NamedAttribute> attrs) {
-    std::vector<Value *> operands = {bufferOf.at(op.operand(i))};
-    operands.insert(operands.end(), indices.begin(), indices.end());
-    for (NamedAttribute &attribute : dimsAttr(axes))
-      attrs.insert(attrs.begin(), std::move(attribute));
-    Value *result = op.result();
-    return builder
-        .create(OpKind::Load, operands, std::vector<Type>{tileType(result->type().dtype(), space.axesOf(result))}, std::move(attrs))
-        ->result();
-  }
-
   Value *emitIota(Operation &op) {
     Value *result = op.result();
     int axis = space.axesOf(result)[size_t(op.intAttr("axis"))];
@@ -318,86 +283,6 @@ private:
             .create(OpKind::Iota, {offsets[size_t(axis)]}, {tileType(result->type().dtype(), {axis})}, {{"axis", Attribute(axis)}})
             ->result();
     return broadcastTo(tile, tileType(result->type().dtype(), space.axesOf(result)));
-  }
-
-  /// Index a is starts[a] + steps[a] * i.
-  Value *emitSlice(Operation &op) {
-    const std::vector<int> &axes = space.axesOf(op.result());
-    std::vector<DimExpr> starts = op.optionalDims("starts");
-    std::vector<int64_t> steps = op.optionalInts("steps");
-    std::vector<Value *> indices;
-    for (size_t a = 0; a < axes.size(); ++a) {
-      Value *index = offsets[size_t(axes[a])];
-      if (!steps.empty() && steps[a] != 1)
-        index = builder.scalarOp(OpKind::Mul, {index, builder.constantIndex(steps[a])});
-      if (!starts.empty() && !starts[a].isConstant(0))
-        index = builder.scalarOp(OpKind::Add, {index, builder.dim(starts[a])});
-      indices.push_back(index);
-    }
-    bool stepped = std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; });
-    return loadAt(op, 0, indices, axes,
-                  stepped ? std::vector<NamedAttribute>{{"steps", Attribute::ints(steps)}} : std::vector<NamedAttribute>());
-  }
-
-  /// Index a is i - low[a]; outside the operand lies the padding.
-  Value *emitPad(Operation &op) {
-    const std::vector<int> &axes = space.axesOf(op.result());
-    std::vector<DimExpr> low = op.dimsAttr("low");
-    std::vector<Value *> indices;
-    for (size_t a = 0; a < axes.size(); ++a)
-      indices.push_back(before(axes[a], low[a]));
-    return loadAt(op, 0, indices, axes, {{"fill", *op.attr("value")}});
-  }
-
-  Value *before(int axis, const DimExpr &distance) {
-    Value *index = offsets[size_t(axis)];
-    return distance.isConstant(0) ? index : builder.scalarOp(OpKind::Sub, {index, builder.dim(distance)});
-  }
-
-  /// Each operand is loaded from where it would start; of those that begin later the first takes over.
-  Value *emitConcat(Operation &op) {
-    const std::vector<int> &axes = space.axesOf(op.result());
-    size_t along = size_t(op.intAttr("axis"));
-    int axis = axes[along];
-    Type type = tileType(op.result()->type().dtype(), axes);
-    std::vector<Value *> pieces;
-    std::vector<DimExpr> ends;
-    DimExpr start = 0;
-    for (unsigned i = 0; i < op.numOperands(); ++i) {
-      std::vector<Value *> indices;
-      for (size_t a = 0; a < axes.size(); ++a)
-        indices.push_back(a == along ? before(axis, start) : offsets[size_t(axes[a])]);
-      pieces.push_back(loadAt(op, i, indices, axes, {{"fill", Scalar{}.toAttr(type.dtype())}}));
-      start = start + op.operand(i)->type().shape()[along];
-      ends.push_back(start);
-    }
-    Value *tile = pieces.back();
-    for (size_t i = pieces.size() - 1; i-- > 0;)
-      tile = builder.select(broadcastTo(inBounds(axis, ends[i]), context.withDType(type, DType::I1)), pieces[i], tile);
-    return tile;
-  }
-
-  Value *emitGather(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
-    const std::vector<int> &axes = space.axesOf(op.result());
-    size_t axis = size_t(op.intAttr("axis")), rowAxes = size_t(op.operand(1)->type().rank());
-    Value *rows = operandTile(op, 1, scope, loads);
-    rows = broadcastTo(rows, tileType(rows->type().dtype(), axes));
-    std::vector<Value *> indices;
-    std::vector<int> dims;
-    for (size_t a = 0; a < size_t(op.operand(0)->type().rank()); ++a) {
-      int loop = a == axis ? -1 : axes[a < axis ? a : a + rowAxes - 1];
-      indices.push_back(loop < 0 ? rows : offsets[size_t(loop)]);
-      dims.push_back(loop);
-    }
-    return loadAt(op, 0, indices, dims, {});
-  }
-
-  /// True in the lanes along `axis` whose index is less than `size`.
-  Value *inBounds(int axis, const DimExpr &size) {
-    return builder
-        .create(OpKind::InBounds, {offsets[size_t(axis)]}, {tileType(DType::I1, {axis})},
-                {{"axis", Attribute(axis)}, {"size", Attribute(size)}})
-        ->result();
   }
 
   //===- Sweeps -===//
@@ -622,14 +507,8 @@ private:
   }
 
   Block &region;
-  const IterationSpace &space;
-  const Schedule &schedule;
-  Builder builder;
-  Context &context;
   std::vector<Operation *> ops;
-  std::map<Value *, Value *> bufferOf;
   std::vector<Value *> outputBuffers;
-  std::vector<Value *> offsets;  ///< Index of the current block along each loop axis.
   Value *alignedStart = nullptr; ///< Along the last axis, instead of 0.
   std::map<Operation *, int> stageOf;
   int numStages = 0;
