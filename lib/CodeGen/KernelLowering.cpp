@@ -542,7 +542,7 @@ static void forEachDigit(IRBuilder &ir, const std::vector<Mode> &modes, llvm::Va
 }
 
 llvm::Value *KernelLowering::threadOffset(const Layout &layout, int axis) {
-  auto [it, isNew] = threadOffsets.try_emplace({&layout, axis});
+  auto [it, isNew] = threadOffsets.try_emplace({layout, axis});
   if (!isNew)
     return it->second;
   llvm::Value *sum = i32(0);
@@ -553,7 +553,7 @@ llvm::Value *KernelLowering::threadOffset(const Layout &layout, int axis) {
 }
 
 llvm::Value *KernelLowering::isHolder(const Layout &layout) {
-  auto [it, isNew] = holders.try_emplace(&layout);
+  auto [it, isNew] = holders.try_emplace(layout);
   if (!isNew)
     return it->second;
   llvm::Value *first = nullptr;

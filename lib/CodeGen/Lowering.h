@@ -128,8 +128,8 @@ private:
   std::map<DimExpr, llvm::Value *> sizes;
   std::map<std::string, llvm::Value *, std::less<>> dimParameters;
   std::unordered_map<const Value *, Registers> strideParameters;
-  std::map<std::pair<const Layout *, int>, llvm::Value *> threadOffsets;
-  std::map<const Layout *, llvm::Value *> holders;
+  std::map<std::pair<Layout, int>, llvm::Value *> threadOffsets;
+  std::map<Layout, llvm::Value *> holders;
 };
 
 /// Threads per CTA as the kernel's header says; 0 if it does not.

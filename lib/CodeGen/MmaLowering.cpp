@@ -63,15 +63,15 @@ static bool readsColumns(const Layout &inMemory) { return inMemory.lane[0].axis 
 static Registers loadMatrices(KernelLowering &k, llvm::Value *memory, Type type, const Layout &inMemory, SharedPlace start) {
   bool transposed = readsColumns(inMemory);
   int64_t piece = 4 / dtypeBytes(type.dtype());
-  const Layout *rows = k.kernel.module().context().layout(addressLayout(inMemory, piece > 1));
-  int64_t matrices = inMemory.numRegs() / rows->numRegs() / piece;
+  Layout rows = addressLayout(inMemory, piece > 1);
+  int64_t matrices = inMemory.numRegs() / rows.numRegs() / piece;
   nvvm::ID load =
       matrices == 4 ? transposed ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16 : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16
       : transposed  ? nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16
                     : nvvm::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16;
-  SwizzledAccess access(k, memory, type, *rows, start);
+  SwizzledAccess access(k, memory, type, rows, start);
   Registers result;
-  for (int64_t r = 0; r < rows->numRegs(); ++r) {
+  for (int64_t r = 0; r < rows.numRegs(); ++r) {
     llvm::Value *address = access.address(r);
     llvm::Value *loaded = k.ir.CreateIntrinsic(load, {address->getType()}, {address});
     for (unsigned i = 0; i < matrices; ++i) {

@@ -43,14 +43,14 @@ SLOPE = {"relu": 1, "tanh": 1, "neg": 1, "sigmoid": 0.25}
 class Combination(products.Product):
     """One graph, its inputs, and what it gives in f64."""
 
-    def __init__(self, rng, large, only=None, on_gpu=False):
+    def __init__(self, rng, large, only=None, on_gpu=False, has_wgmma=True):
         super().__init__(rng)
         pick, most = self.pick, 2000 if large else 260
         size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
         self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
         self.batch = pick((), (), (3,), (2, 2))
         self.w_batch = self.batch if rng.random() < 0.6 else ()
-        self.form, self.on_gpu = only or pick(*FORMS), on_gpu
+        self.form, self.on_gpu, self.has_wgmma = only or pick(*FORMS), on_gpu, has_wgmma
         self.operands, self.precision, self.dtype = FORMS[self.form]
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
         self.poisoned = bool(rng.random() < 0.3)
@@ -75,8 +75,8 @@ class Combination(products.Product):
 
     @property
     def on_tensor_cores(self):
-        """A w that repeats for batches is none that lies in memory."""
-        return self.k >= 64 and self.n >= 64 and self.w_batch == self.batch
+        """A w that repeats for batches is none that lies in memory; parts and 8-bit floats are of wgmma alone."""
+        return self.k >= 64 and self.n >= 64 and self.w_batch == self.batch and (self.has_wgmma or self.form in BYTES)
 
     def bound(self):
         """Of the product, relative to the sum of magnitudes."""
@@ -183,7 +183,7 @@ def main():
     parser.add_argument("--target")
     parser.add_argument("--mma", action="store_true")
     options = parser.parse_args()
-    on_gpu = options.device != "cpu"
+    on_gpu, has_wgmma = options.device != "cpu", options.target in (None, "sm_90a")
 
     def check(combination, index):
         outputs = outputs_of(combination, options, index)
@@ -193,7 +193,7 @@ def main():
             why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
         return [why] if why else []
 
-    failed = products.check_all(options, lambda rng: Combination(rng, options.large, options.only, on_gpu), check)
+    failed = products.check_all(options, lambda rng: Combination(rng, options.large, options.only, on_gpu, has_wgmma), check)
     print(f"{options.count - failed} of {options.count} combinations right")
     return 1 if failed else 0
 
