@@ -1,10 +1,9 @@
 #include "minic/Artifact/ArtifactFile.h"
 
 #include "Manifest.h"
+#include "minic/Support/Checksum.h"
 #include "minic/Support/File.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "minic/Support/LittleEndian.h"
 
 namespace minic {
 namespace {
@@ -12,28 +11,9 @@ namespace {
 /// Not text, and damaged by whoever changes line ends, so that it shows at once.
 constexpr std::string_view magic("\x89MNC\r\n\x1a\n", 8);
 /// Magic, u32 format, u32 zero, u64 size of the file, u64 size of the manifest; then manifest, blobs and checksum.
-constexpr size_t headerSize = 32, checksumSize = 16;
+constexpr size_t headerSize = 32;
 /// A plan of ten thousand launches has a manifest of some MiB; a parsed one takes up to twenty times its text.
 constexpr uint64_t maxManifest = 64 << 20;
-
-void append(std::string &bytes, uint64_t value, int width) {
-  for (int i = 0; i < width; ++i)
-    bytes += char(value >> (8 * i) & 0xff);
-}
-
-uint64_t take(std::string_view bytes, size_t offset, int width) {
-  uint64_t value = 0;
-  for (int i = 0; i < width; ++i)
-    value |= uint64_t(static_cast<unsigned char>(bytes[offset + size_t(i)])) << (8 * i);
-  return value;
-}
-
-/// XXH3 with 128 bits and seed 0, as `xxh128sum` prints it.
-std::string checksum(std::string_view bytes) {
-  XXH128_canonical_t digest;
-  XXH128_canonicalFromHash(&digest, XXH3_128bits(bytes.data(), bytes.size()));
-  return {reinterpret_cast<const char *>(digest.digest), checksumSize};
-}
 
 std::string ofBytes(uint64_t part, uint64_t whole) { return std::to_string(part) + " of " + std::to_string(whole) + " bytes"; }
 
@@ -44,10 +24,10 @@ bool isArtifact(std::string_view bytes) { return bytes.starts_with(magic); }
 std::string serializeArtifacts(std::span<const Artifact> artifacts) {
   auto [manifest, blobs] = writeManifest(artifacts);
   std::string bytes(magic);
-  append(bytes, artifactFormat, 4);
-  append(bytes, 0, 4);
-  append(bytes, headerSize + manifest.size() + blobs.size() + checksumSize, 8);
-  append(bytes, manifest.size(), 8);
+  appendLittleEndian(bytes, artifactFormat, 4);
+  appendLittleEndian(bytes, 0, 4);
+  appendLittleEndian(bytes, headerSize + manifest.size() + blobs.size() + checksumSize, 8);
+  appendLittleEndian(bytes, manifest.size(), 8);
   bytes += manifest;
   bytes += blobs;
   return bytes + checksum(bytes);
@@ -62,11 +42,11 @@ Expected<std::vector<Artifact>> deserializeArtifacts(std::string_view bytes, con
     return bad("is not a minic artifact", "`minic compile GRAPH.ir -o FILE.mnc` writes one");
   if (bytes.size() < headerSize + checksumSize)
     return bad("is cut off: it has " + ofBytes(bytes.size(), headerSize + checksumSize) + " that the smallest artifact has", again);
-  if (uint64_t format = take(bytes, 8, 4); format != artifactFormat)
+  if (uint64_t format = readLittleEndian(bytes, 8, 4); format != artifactFormat)
     return bad("has artifact format " + std::to_string(format) + ", but minic " MINIC_VERSION " reads format " +
                    std::to_string(artifactFormat),
                "compile the graph again with this minic");
-  uint64_t size = take(bytes, 16, 8), manifestSize = take(bytes, 24, 8);
+  uint64_t size = readLittleEndian(bytes, 16, 8), manifestSize = readLittleEndian(bytes, 24, 8);
   if (bytes.size() < size)
     return bad("is cut off: it has " + ofBytes(bytes.size(), size), again);
   if (bytes.size() > size)

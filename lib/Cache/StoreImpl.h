@@ -1,0 +1,33 @@
+// What a CacheStore holds.
+#pragma once
+
+#include "CacheFolder.h"
+#include "EntryFormat.h"
+
+#include <atomic>
+
+namespace minic {
+
+struct CacheStore::Impl {
+  CacheOptions options;
+  CacheFolder folder;
+  uint64_t limit;
+  std::atomic<uint64_t> hits = 0, misses = 0, kept = 0, dropped = 0, damaged = 0, evicted = 0;
+
+  std::chrono::system_clock::time_point now() const {
+    return options.hooks.clock ? options.hooks.clock() : std::chrono::system_clock::now();
+  }
+  std::string nameOf(std::string_view key) const;
+  /// Tells the caller, unless this process has been told of the subject; an empty subject is the message.
+  void notify(ErrorCode code, std::string message, std::string fix = {}, std::string_view subject = {}) const;
+  /// Whether a writer can no longer be at work on it.
+  bool isStale(const CacheFile &file) const;
+
+  /// The value of an entry, if it is sound and has this key.
+  std::optional<std::string> find(std::string_view key);
+  void touch(const OpenEntry &entry) const;
+  /// Removes the least recently used entries until the rest is within the limit; `newest` goes last.
+  void makeRoom(std::string_view newest);
+};
+
+} // namespace minic
