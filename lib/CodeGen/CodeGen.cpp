@@ -3,6 +3,7 @@
 #include "Backend.h"
 #include "Lowering.h"
 #include "minic/IR/SharedLayout.h"
+#include "minic/Support/BuildId.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LLVMContext.h>
@@ -166,6 +167,8 @@ std::vector<KernelCode> describeKernels(Module &module) {
 }
 
 std::string llvmVersion() { return LLVM_VERSION_STRING; }
+
+std::string llvmBuildId() { return buildIdOf(reinterpret_cast<const void *>(&llvm::outs)); }
 
 Expected<int> newestPtx() {
   auto backend = Backend::create(allTargets().front());

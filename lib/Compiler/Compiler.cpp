@@ -1,5 +1,7 @@
 #include "minic/Compiler/Compiler.h"
 
+#include "minic/Compiler/CompileCache.h"
+
 #include "BindDims.h"
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/CodeGen/CodeGen.h"
@@ -332,14 +334,11 @@ std::map<std::pair<uint32_t, uint32_t>, std::string> placesOf(const Module &modu
 
 } // namespace
 
-Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
-  if (auto kept = keepOnly(module, options.graph); !kept)
-    return kept.takeErrors();
-  auto chosen = chooseFunction(module, options.graph);
-  if (!chosen)
-    return chosen.takeErrors();
+/// The same of a module that holds what was chosen.
+static Expected<Artifact> compileChosen(Module &module, const Function &chosen, const CompileOptions &options,
+                                        std::string *failedInput) {
   auto places = placesOf(module);
-  Stage stage = !options.withCode && (*chosen)->kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
+  Stage stage = !options.withCode && chosen.kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
   CompileOptions all = options;
   all.anyStrides = options.anyStrides.value_or(true);
   if (auto lowered = lowerTo(module, stage, all, failedInput); !lowered)
@@ -355,6 +354,40 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
       if (auto op = places.find(place); op != places.end())
         kernel.ops.push_back(op->second);
   }
+  return artifact;
+}
+
+/// Whether an artifact is all that somebody wants: not what passes do on the way, nor which tuned schedules were taken.
+static bool canBeKept(const CompileOptions &options) {
+  const PassManagerOptions &passes = options.passes;
+  return options.cache && !options.schedules && !passes.beforePass && !passes.afterPass && !passes.timings;
+}
+
+Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
+  if (auto kept = keepOnly(module, options.graph); !kept)
+    return kept.takeErrors();
+  auto chosen = chooseFunction(module, options.graph);
+  if (!chosen)
+    return chosen.takeErrors();
+  bool mustHit = options.cachePolicy == CachePolicy::MustHit;
+  if (!canBeKept(options) && !mustHit)
+    return compileChosen(module, **chosen, options, failedInput);
+  if (!canBeKept(options))
+    return Diagnostic{.code = ErrorCode::NotCached,
+                      .message = "nothing may be compiled, and what is compiled like this is not kept",
+                      .fix = "drop flags that watch passes and tuned schedules, or let it be compiled"};
+  ArtifactEntry entry(module, options);
+  if (options.cachePolicy != CachePolicy::Refresh)
+    if (auto known = entry.find(*options.cache))
+      return std::move(*known);
+  if (mustHit)
+    return Diagnostic{.code = ErrorCode::NotCached,
+                      .message = "no artifact of '" + (*chosen)->name + "' is kept in '" + options.cache->directory() +
+                                 "' under the key " + entry.key().name() + ", and nothing may be compiled",
+                      .fix = "compile it once with the cache on; `minic cache why` tells what differs from an entry"};
+  auto artifact = compileChosen(module, **chosen, options, failedInput);
+  if (artifact)
+    entry.keep(*options.cache, *artifact);
   return artifact;
 }
 

@@ -1,5 +1,6 @@
 #include "Common.h"
 
+#include "minic/Cache/CacheStore.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/File.h"
 #include "minic/Target/TargetInfo.h"
@@ -121,6 +122,7 @@ void addListFlag(CLI::App &command, const std::string &name, std::vector<std::st
 }
 
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
+  flags.caches = set & WithCache;
   command.add_option("file", flags.file, "the module; - reads standard input")->required();
   std::string targets;
   for (const TargetInfo &target : allTargets())
@@ -143,6 +145,11 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
         "put a plan for some sizes in front of the one for all: --specialize=\"N % 8 == 0, M == 1\"; may stand several times");
   if (set & WithSchedules)
     command.add_option("--schedules", flags.schedules, "use the schedules of this file, which `minic tune` writes, where they fit");
+  if (set & WithCache)
+    command.add_option(
+        "--cache", flags.cache,
+        "on|off|refresh|must-hit: keep what is compiled for later processes and take it from there; compile again and "
+        "keep that; or refuse to compile (default: on; `minic cache info` says where)");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -166,6 +173,24 @@ static std::optional<Diagnostic> checkWord(std::string_view flag, const std::str
                  (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ") + list);
 }
 
+/// A cache that cannot be used is a notice; where nothing may be compiled it is an error.
+static Expected<void> openCache(const ModuleFlags &flags, CompileOptions &options) {
+  bool mustHit = flags.cache == "must-hit";
+  options.cachePolicy = mustHit ? CachePolicy::MustHit : flags.cache == "refresh" ? CachePolicy::Refresh : CachePolicy::Use;
+  if (flags.cache == "off")
+    return {};
+  CacheOptions where{.notice = [json = flags.json](const Diagnostic &notice) { Messages(json).print({notice}); }};
+  if (!mustHit) {
+    options.cache = CacheStore::openIfUsable(where);
+    return {};
+  }
+  auto store = CacheStore::open(where);
+  if (!store)
+    return store.takeErrors();
+  options.cache = std::move(*store);
+  return {};
+}
+
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   std::vector<std::string> targets;
   for (const TargetInfo &target : allTargets())
@@ -179,6 +204,8 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   if (auto error = checkWord("matmul", flags.matmul, {"auto", "generated", "cublaslt"}))
     return *error;
   if (auto error = checkWord("strides", flags.strides, {"any", "dense"}))
+    return *error;
+  if (auto error = checkWord("cache", flags.cache, {"on", "off", "refresh", "must-hit"}))
     return *error;
   CompileOptions options;
   options.target = flags.target;
@@ -208,6 +235,9 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     if (!fresh && entry->second != value)
       return badFlag("--dim " + name + " is given as " + std::to_string(entry->second) + " and as " + text);
   }
+  if (flags.caches)
+    if (auto opened = openCache(flags, options); !opened)
+      return opened.takeErrors();
   return options;
 }
 

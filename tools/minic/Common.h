@@ -32,6 +32,7 @@ void addExplain(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
+void addCache(CLI::App &app, Action &chosen);
 void addDoctor(CLI::App &app, Action &chosen);
 
 //===- Messages -===//
@@ -65,11 +66,12 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode, matmul, strides, schedules;
+  std::string file, graph, target, numerics, mode, matmul, strides, schedules, cache;
   std::vector<std::string> dims, specializations;
   bool json = false;
+  bool caches = false; ///< The command takes --cache.
 };
-enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8, WithSchedules = 16 };
+enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8, WithSchedules = 16, WithCache = 32 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);

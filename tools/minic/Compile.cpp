@@ -167,7 +167,7 @@ int compile(const Flags &flags) {
 void addCompile(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
-  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules);
+  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache);
   command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
   command->add_option(
       "-o", flags->output,

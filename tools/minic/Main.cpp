@@ -67,6 +67,7 @@ static int run(int argc, char **argv) {
   addExplain(app, chosen);
   addOpt(app, chosen);
   addInspect(app, chosen);
+  addCache(app, chosen);
   addDoctor(app, chosen);
   addDoc(app, chosen);
   app.footer("Exit codes: 0 fine; 1 anything wrong in files or tensors; 2 flags; 3 device or environment.");

@@ -21,6 +21,8 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".
 std::string llvmVersion();
+/// Which build of LLVM that is, as `buildIdOf` has it.
+std::string llvmBuildId();
 /// The newest PTX version that this LLVM writes: 90 for 9.0. Kernels get the oldest that their target takes (`minPtx`).
 Expected<int> newestPtx();
 

@@ -16,6 +16,10 @@ enum class Stage : uint8_t { Graph, Fused, Tile, Masked, Machine, Plan, Llvm, Pt
 std::optional<Stage> parseStage(std::string_view name);
 std::string_view stageName(Stage stage);
 
+class CacheStore;
+/// What a cache is for: artifacts that it has are taken; or none is; or only such are.
+enum class CachePolicy : uint8_t { Use, Refresh, MustHit };
+
 struct CompileOptions {
   std::string target;   ///< Empty: the module's own, else the default.
   std::string numerics; ///< Empty: the module's own, else "default".
@@ -30,6 +34,9 @@ struct CompileOptions {
   std::string graph;                            ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
+  /// Keeps artifacts for later processes. Null: none. Not asked where passes are watched, nor with `schedules`.
+  std::shared_ptr<CacheStore> cache;
+  CachePolicy cachePolicy = CachePolicy::Use;
 };
 
 /// All level hooks of the verifier (the padding proof of the masked level).
@@ -52,8 +59,9 @@ std::vector<Function *> withThoseBehind(Function &first);
 /// Erases the graphs and plans that were not chosen (as `chooseFunction`), and the kernels that nothing launches any more.
 Expected<void> keepOnly(Module &module, const std::string &name);
 
-/// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs. The module
-/// is what was compiled afterwards. `failedInput` as for `lowerTo`.
+/// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs; or takes
+/// all that from `options.cache`. The module is what was compiled afterwards, or as it was. `failedInput` as for `lowerTo`. Errors:
+/// also NotCached, where nothing may be compiled.
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput = nullptr);
 /// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are
 /// described for the interpreter.
