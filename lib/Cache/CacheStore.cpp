@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <tuple>
 
 namespace minic {
 
@@ -184,14 +186,24 @@ bool CacheStore::put(const CacheKey &key, std::string_view value, std::string_vi
     return drop();
   }
   ++impl->kept;
-  impl->makeRoom(name);
+  if (impl->isToMakeRoom(name, bytes.size()))
+    impl->makeRoom(name);
   return true;
 }
 
 bool CacheStore::Impl::isStale(const CacheFile &file) const { return file.leftover && now() - file.lastUse > staleAfter; }
 
+bool CacheStore::Impl::isToMakeRoom(std::string_view name, uint64_t bytes) const {
+  // What others have put is known nowhere but in the directory, and to read it takes some microseconds for each file. So of many
+  // small entries few make room, as many as make a 256th of the limit each in the mean, whoever puts them. Which ones follows from
+  // the name, a hash. That a 16th is put and none of them is among it happens once in e^16 times.
+  uint64_t share = limit / 256;
+  uint32_t digits = 0;
+  std::from_chars(name.data(), name.data() + 8, digits, 16);
+  return bytes >= share || double(digits) / 0x1p32 < double(bytes) / double(share);
+}
+
 void CacheStore::Impl::makeRoom(std::string_view newest) {
-  // The directory is read at each put: what others have put meanwhile is known nowhere else, and the entry took longer to make.
   uint64_t total = 0;
   std::vector<CacheFile> entries;
   for (CacheFile &file : folder.files()) {
@@ -201,7 +213,7 @@ void CacheStore::Impl::makeRoom(std::string_view newest) {
     if (!file.leftover && file.name != newest)
       entries.push_back(std::move(file));
   }
-  if (total <= limit)
+  if (total <= limit - limit / 16)
     return;
   auto latest = now() + clockSkew;
   for (CacheFile &file : entries)
@@ -210,7 +222,7 @@ void CacheStore::Impl::makeRoom(std::string_view newest) {
   std::ranges::sort(
       entries, [](const CacheFile &a, const CacheFile &b) { return std::tie(a.lastUse, a.name) < std::tie(b.lastUse, b.name); });
   for (const CacheFile &file : entries) {
-    if (total <= limit)
+    if (total <= limit - limit / 8)
       break;
     // What another process has removed meanwhile is room, too.
     if (folder.remove(file) == 0) {

@@ -26,7 +26,9 @@ struct CacheStore::Impl {
   /// The value of an entry, if it is sound and has this key.
   std::optional<std::string> find(std::string_view key);
   void touch(const OpenEntry &entry) const;
-  /// Removes the least recently used entries until the rest is within the limit; `newest` goes last.
+  /// Whether the one who has put this entry is to `makeRoom`.
+  bool isToMakeRoom(std::string_view name, uint64_t bytes) const;
+  /// Where the limit is near, removes the least recently used entries but `newest`. Removes stale leftovers.
   void makeRoom(std::string_view newest);
 };
 

@@ -88,8 +88,8 @@ public:
 
   /// The value that was put under an equal key, checked. A damaged entry is removed, and is a miss.
   std::optional<std::string> get(const CacheKey &key);
-  /// Keeps a value in place of what was there, and removes the least recently used entries beyond the limit. Whether it was kept:
-  /// a cache that cannot be written to is a notice, not an error. `description` is one short line for people.
+  /// Keeps a value in place of what was there; near the limit the least recently used entries are removed. Whether it was kept: a
+  /// cache that cannot be written to is a notice, not an error. `description` is one short line for people.
   bool put(const CacheKey &key, std::string_view value, std::string_view description = {});
 
   const std::string &directory() const;

@@ -1,5 +1,6 @@
 #include "CacheTest.h"
 
+#include <atomic>
 #include <thread>
 
 namespace minic {

@@ -1,6 +1,7 @@
 // Processes of threads in one directory, some of them killed. MINIC_STRESS_ROUNDS makes it longer.
 #include "CacheTest.h"
 
+#include <atomic>
 #include <csignal>
 #include <random>
 #include <thread>
