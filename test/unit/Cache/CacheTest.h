@@ -13,6 +13,8 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +77,21 @@ inline void giveToUser(const std::filesystem::path &path) {
   if (geteuid() == 0) {
     ASSERT_EQ(chown(path.c_str(), 65534, gid_t(-1)), 0);
   }
+}
+
+/// Puts an empty file system in a directory, for this process alone; false where that is not allowed. For use in a child.
+inline bool mountTmpfs(const std::filesystem::path &directory, const std::string &mountOptions) {
+  uid_t user = geteuid();
+  gid_t group = getegid();
+  if (unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0)
+    return false;
+  if (user != 0) { // Or the user would be nobody, who owns no files.
+    std::ofstream("/proc/self/uid_map") << user << " " << user << " 1\n";
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/gid_map") << group << " " << group << " 1\n";
+  }
+  return geteuid() == user && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("minic", directory.c_str(), "tmpfs", 0, (mountOptions + ",mode=700").c_str()) == 0;
 }
 
 class CacheTest : public testing::Test {

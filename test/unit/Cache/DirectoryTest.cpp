@@ -1,7 +1,6 @@
 // Where the cache is, and which directories are refused.
 #include "CacheTest.h"
 
-#include <sched.h>
 #include <sys/mount.h>
 
 namespace minic {
@@ -157,9 +156,7 @@ TEST_F(DirectoryTest, AReadOnlyOneIsServed) {
 
 TEST_F(DirectoryTest, AReadOnlyFileSystemIsServed) {
   std::string said = inChild([&]() -> std::string {
-    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
-        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("minic", base.c_str(), "tmpfs", 0, "size=1m,mode=700") != 0)
+    if (!mountTmpfs(base, "size=1m"))
       return "no mounts";
     open()->put(key("a"), "value");
     if (mount("minic", base.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0)

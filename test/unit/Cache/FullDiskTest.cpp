@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 
 namespace minic {
@@ -96,9 +94,7 @@ TEST_F(FullDiskTest, TheSystemsLimitOfFileSizes) {
 
 TEST_F(FullDiskTest, AFileSystemThatIsFull) {
   std::string said = inChild([&]() -> std::string {
-    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
-        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("minic", base.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
+    if (!mountTmpfs(base, "size=64k"))
       return "no mounts";
     auto store = open();
     int kept = 0;
