@@ -113,7 +113,9 @@ std::optional<Artifact> ArtifactEntry::find(CacheStore &store) const {
     if (!there || !rest.starts_with(' '))
       return std::nullopt;
     rest.remove_prefix(1);
-    moves.emplace(*there, here);
+    // Ops that shared a place and do not here could not be told apart in the artifact.
+    if (moves.emplace(*there, here).first->second != here)
+      return std::nullopt;
   }
   if (!rest.starts_with('\n'))
     return std::nullopt;

@@ -122,7 +122,6 @@ void addListFlag(CLI::App &command, const std::string &name, std::vector<std::st
 }
 
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
-  flags.caches = set & WithCache;
   command.add_option("file", flags.file, "the module; - reads standard input")->required();
   std::string targets;
   for (const TargetInfo &target : allTargets())
@@ -145,11 +144,13 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
         "put a plan for some sizes in front of the one for all: --specialize=\"N % 8 == 0, M == 1\"; may stand several times");
   if (set & WithSchedules)
     command.add_option("--schedules", flags.schedules, "use the schedules of this file, which `minic tune` writes, where they fit");
-  if (set & WithCache)
+  if (set & WithCache) {
+    flags.cache = "on";
     command.add_option(
         "--cache", flags.cache,
         "on|off|refresh|must-hit: keep what is compiled for later processes and take it from there; compile again and "
         "keep that; or refuse to compile (default: on; `minic cache info` says where)");
+  }
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -235,9 +236,8 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     if (!fresh && entry->second != value)
       return badFlag("--dim " + name + " is given as " + std::to_string(entry->second) + " and as " + text);
   }
-  if (flags.caches)
-    if (auto opened = openCache(flags, options); !opened)
-      return opened.takeErrors();
+  if (auto opened = openCache(flags, options); !opened)
+    return opened.takeErrors();
   return options;
 }
 

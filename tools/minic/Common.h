@@ -66,10 +66,10 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode, matmul, strides, schedules, cache;
+  std::string file, graph, target, numerics, mode, matmul, strides, schedules;
+  std::string cache = "off"; ///< "on" unless told otherwise in commands that take --cache.
   std::vector<std::string> dims, specializations;
   bool json = false;
-  bool caches = false; ///< The command takes --cache.
 };
 enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8, WithSchedules = 16, WithCache = 32 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);

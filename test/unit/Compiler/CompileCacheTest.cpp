@@ -101,6 +101,22 @@ TEST_F(Kept, HasThePlacesOfTheModuleThatAsks) {
   EXPECT_EQ(kept->kernels[0].ops, std::vector<std::string>{"exp at 10:8"});
 }
 
+TEST_F(Kept, PlacesThatWereOneAndAreNotAreAMiss) {
+  auto text = [](const std::string &second) {
+    return "minic 1\ngraph @g(%x: tensor<4xf32>) -> (y: tensor<4xf32>) at fused {\n"
+           "  %a = fusion %x { ^(%b: tensor<4xf32>):\n    %c = exp %b : tensor<4xf32> loc(7:7)\n    %d = neg %c : tensor<4xf32> "
+           "loc(" +
+           second + ")\n    yield %d loc(7:7)\n  } : tensor<4xf32> loc(7:7)\n  return %a loc(7:7)\n}\n";
+  };
+  ASSERT_TRUE(compiled(text("7:7")));
+  EXPECT_EQ(keyOf(text("7:7"), options), keyOf(text("9:9"), options));
+  options.cachePolicy = CachePolicy::MustHit;
+  EXPECT_TRUE(compiled(text("7:7")));
+  auto apart = compiled(text("9:9"));
+  ASSERT_FALSE(apart);
+  EXPECT_EQ(apart.errors().front().code, ErrorCode::NotCached);
+}
+
 TEST_F(Kept, RefreshMakesItAnew) {
   ASSERT_TRUE(compiled(graph));
   options.cachePolicy = CachePolicy::Refresh;

@@ -6,23 +6,7 @@ using namespace minic::test;
 
 namespace {
 
-struct Form {
-  const char *name;
-  DType dtype;
-  const char *precision = "";
-};
-
-void PrintTo(const Form &form, std::ostream *os) { *os << form.name; }
-
-class MmaTypes : public ::testing::TestWithParam<Form> {
-protected:
-  Product of(Product p) const {
-    p.dtype = GetParam().dtype;
-    p.precision = GetParam().precision;
-    p.hasRelu &= !isInteger(p.dtype); // It is for floats.
-    return p;
-  }
-};
+class MmaTypes : public ProductsOfForms {};
 class MmaFloats : public MmaTypes {};
 
 std::string nameOf(const ::testing::TestParamInfo<Form> &info) { return info.param.name; }

@@ -241,4 +241,23 @@ inline std::string check(const Product &p, const ChangeInputs &change = nullptr)
   return text;
 }
 
+/// An element type that tensor cores multiply, and `precision` of the product.
+struct Form {
+  const char *name;
+  DType dtype;
+  const char *precision = "";
+};
+
+inline void PrintTo(const Form &form, std::ostream *os) { *os << form.name; }
+
+class ProductsOfForms : public ::testing::TestWithParam<Form> {
+protected:
+  Product of(Product p) const {
+    p.dtype = GetParam().dtype;
+    p.precision = GetParam().precision;
+    p.hasRelu &= !isInteger(p.dtype); // It is for floats.
+    return p;
+  }
+};
+
 } // namespace minic::test

@@ -9,27 +9,11 @@ using namespace minic::test;
 
 namespace {
 
-struct Form {
-  const char *name;
-  DType dtype;
-  const char *precision;
-};
-
-void PrintTo(const Form &form, std::ostream *os) { *os << form.name; }
-
 constexpr Form forms[] = {{"tf32", DType::F32, "tf32"},  {"bf16x6", DType::F32, "bf16x6"},
                           {"f8e4m3", DType::F8E4M3, ""}, {"f8e5m2", DType::F8E5M2, ""},
                           {"i8", DType::I8, ""},         {"u8", DType::U8, ""}};
 
-class TensorCoreTypes : public ::testing::TestWithParam<Form> {
-protected:
-  Product of(Product p) const {
-    p.dtype = GetParam().dtype;
-    p.precision = GetParam().precision;
-    p.hasRelu &= !isInteger(p.dtype); // It is for floats.
-    return p;
-  }
-};
+class TensorCoreTypes : public ProductsOfForms {};
 
 class TensorCoreFloats : public TensorCoreTypes {};
 class TensorCoreBlocks : public TensorCoreTypes {}; // Of which each is summed on its own.
