@@ -218,9 +218,9 @@ Attribute EpiloguePart::inPart(const NamedAttribute &attribute) const {
 }
 
 Value *EpiloguePart::shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) const {
-  if (axis < axisM || axis > axisM + 1)
+  Value *distance = axis == axisM ? upper : axis == axisM + 1 ? left : nullptr;
+  if (!distance)
     return position;
-  Value *distance = axis == axisM ? upper : left;
   if (factor != 1)
     distance = builder.scalarOp(OpKind::Mul, {distance, builder.constantIndex(factor)});
   return builder.scalarOp(OpKind::Add, {position, distance});

@@ -46,14 +46,15 @@ Diagnostic cannotMultiply(const Function &kernel, SourceLoc loc, std::string why
 /// extents (of 1), in a layout of the part.
 class EpiloguePart {
 public:
-  /// The part starts `upper` rows and `left` columns from the tile's first.
+  /// The part starts `upper` rows and `left` columns from the tile's first; null: at the first.
   EpiloguePart(Context &context, int64_t axisM, std::vector<int64_t> extents, Layout layout, Value *upper, Value *left)
       : context(context), axisM(axisM), extents(std::move(extents)), layout(std::move(layout)), upper(upper), left(left) {}
   /// Operands go through `map`, and results are added to it.
   void emit(Builder &builder, Operation &op, ValueMap &map) const;
+  /// Of a tile of the kernel.
+  Type partOf(Type tile) const;
 
 private:
-  Type partOf(Type tile) const;
   Attribute inPart(const NamedAttribute &attribute) const;
   Value *shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) const;
   void shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values, std::vector<NamedAttribute> &attrs) const;

@@ -88,7 +88,8 @@ int64_t knownMultiple(const Value *index) {
   constexpr int64_t limit = 1 << 20;
   if (auto constant = constantIndex(index))
     return *constant == 0 ? limit : std::min(limit, *constant & -*constant);
-  if (Operation *op = index->definition(); op && (op->is(OpKind::Add) || op->is(OpKind::Sub)))
+  if (Operation *op = index->definition();
+      op && (op->is(OpKind::Add) || op->is(OpKind::Sub) || op->is(OpKind::Min) || op->is(OpKind::Max)))
     return std::min(knownMultiple(op->operand(0)), knownMultiple(op->operand(1)));
   if (auto counter = asScaledCounter(index))
     return std::min(limit, counter->factor & -counter->factor);

@@ -63,11 +63,7 @@ private:
       held = inner.scalarOp(OpKind::Add, {acc, held});
     Value *next = inner.scalarOp(OpKind::Add, {position, one});
     inner.create(OpKind::Yield, {next, held}, {});
-
-    Value *done = sweep->result(1);
-    if (!product.promotes)
-      done = builder.create(OpKind::WgmmaWait, {done}, {sums}, {{"pending", Attribute(0)}})->result();
-    return done;
+    return sweep->result(1);
   }
 
   /// The products of one block, added to `acc`, from the second block on, or where that is null to each other alone.

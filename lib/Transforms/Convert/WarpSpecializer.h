@@ -39,7 +39,7 @@ protected:
   virtual Type memoryOf(DType dtype, const std::vector<int64_t> &extents) const = 0;
   /// Of a tile with the extents of a consumer's part, or some columns of it, or 1.
   virtual Layout layoutOf(std::span<const int64_t> extents) const = 0;
-  /// The sweep along k: what a consumer does with block after block. Gives the sums.
+  /// The sweep along k: what a consumer does with block after block. Gives the sums, or what is in flight of them.
   virtual Value *emitSweep(Builder &builder) = 0;
 
   //===- What they share -===//
@@ -65,6 +65,12 @@ protected:
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:
+  /// What the epilogue reads, loaded before it: whole tiles, and the first parts of those whose parts are loaded one ahead.
+  struct EarlyLoads {
+    ValueMap values;
+    std::vector<Operation *> ahead;
+  };
+
   void makeMaps();
   Operand makeOperand(Operation *load, unsigned i, bool tf32);
   void makeRing();
@@ -72,7 +78,10 @@ private:
   Block &addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more);
   void emitProducer();
   void emitConsumer();
-  void emitEpilogue(Builder &builder, Value *sums);
+  EarlyLoads loadEarly(Builder &builder);
+  void emitEpilogue(Builder &builder, Value *sums, const EarlyLoads &loads);
+  /// The epilogue on some columns from `left` on.
+  EpiloguePart epiloguePart(int64_t columns, Value *left) const;
 
   KernelSignature signature;
   Builder top; ///< At the end of the kernel.

@@ -83,9 +83,10 @@ public:
     // Allocations stand before the roles.
     while (memory->definition()->prev() && memory->definition()->prev()->is(OpKind::Role))
       memory->definition()->moveBefore(memory->definition()->prev());
-    for (Operation &op : parts.region()) // All lanes go through shared memory.
-      if (op.is(OpKind::Load) && !op.intsAttr("mask").empty() && !op.attr("fill"))
-        op.setAttr("fill", isFloat(op.result()->type().dtype()) ? Attribute(0.0) : Attribute(0));
+    for (Block *loads : {&role.region(), &parts.region()}) // All lanes go through shared memory.
+      for (Operation &op : *loads)
+        if (op.is(OpKind::Load) && !op.intsAttr("mask").empty() && !op.attr("fill"))
+          op.setAttr("fill", isFloat(op.result()->type().dtype()) ? Attribute(0.0) : Attribute(0));
     for (size_t i = 0; i < stores.size(); ++i)
       stage(*stores[i], int64_t(i), int64_t(stores.size()));
     if (byTma) {
