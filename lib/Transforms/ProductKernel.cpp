@@ -1,5 +1,7 @@
 #include "ProductKernel.h"
 
+#include "ReduceSteps.h"
+
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <algorithm>
@@ -177,6 +179,8 @@ void EpiloguePart::emit(Builder &builder, Operation &op, ValueMap &map) const {
   std::vector<Value *> values;
   for (Value *operand : op.operands())
     values.push_back(map(operand));
+  if (op.is(OpKind::Reduce))
+    return emitReduction(builder, op, std::move(values), map);
   std::vector<Type> types;
   for (Value *result : op.results())
     types.push_back(partOf(result->type()));
@@ -194,6 +198,17 @@ void EpiloguePart::emit(Builder &builder, Operation &op, ValueMap &map) const {
   for (unsigned i = 0; i < op.numResults(); ++i) {
     copy->result(i)->setName(op.result(i)->name());
     map.map(op.result(i), copy->result(i));
+  }
+}
+
+/// Of rows that the part has whole, which lie in one warp each.
+void EpiloguePart::emitReduction(Builder &builder, Operation &op, std::vector<Value *> values, ValueMap &map) const {
+  for (int64_t axis : op.intsAttr("axes"))
+    reduceInWarps(builder, op, values, axis - axisM);
+  for (unsigned i = 0; i < op.numResults(); ++i) {
+    Value *result = builder.convert(values[i], op.result(i)->type().dtype());
+    result->setName(op.result(i)->name());
+    map.map(op.result(i), result);
   }
 }
 

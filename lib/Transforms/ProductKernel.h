@@ -55,6 +55,7 @@ public:
   Type partOf(Type tile) const;
 
 private:
+  void emitReduction(Builder &builder, Operation &op, std::vector<Value *> values, ValueMap &map) const;
   Attribute inPart(const NamedAttribute &attribute) const;
   Value *shifted(Builder &builder, Value *position, int64_t axis, int64_t factor) const;
   void shiftAccess(Builder &builder, const Operation &op, std::vector<Value *> &values, std::vector<NamedAttribute> &attrs) const;

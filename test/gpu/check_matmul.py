@@ -5,8 +5,8 @@
         [--target sm_80] [--mma]
 
 Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type (of f32 how it may be rounded or split), whether
-x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, a result of another type, a second
-result. Rows of NaN and inf in x and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
+x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, reductions of rows, a result of
+another type, a second result. Rows of NaN and inf in x and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
 schedule for the tensor cores of a warp where one for tensor cores was chosen. On the GPU a second run has to give the same bits. Each result must
 be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
@@ -104,7 +104,7 @@ class Combination(products.Product):
         self.name, self.count, shape = "p", 0, self.shape
         results = []
         for _ in range(int(self.rng.integers(4))):
-            kind = pick("columns", "rows", "residual", "function", "function", "second")
+            kind = pick("columns", "rows", "residual", "function", "function", "second", "reduced")
             with np.errstate(invalid="ignore", over="ignore"):
                 if kind in ("columns", "rows"):
                     along = kind == "columns"
@@ -118,6 +118,8 @@ class Combination(products.Product):
                 elif kind == "function":
                     function = pick(*FUNCTIONS) if self.dtype != "i32" else "neg"
                     self.step(f"{function} %{self.name}", FUNCTIONS[function](self.value), self.error * SLOPE[function] + 2.0**-13)
+                elif kind == "reduced":
+                    results += self.reduced()
                 elif not results:
                     results.append((self.name, self.dtype, self.value, self.error))
         if self.rng.random() < 0.3 and EPSILON[self.dtype] > EPSILON["f32"]:
@@ -126,6 +128,23 @@ class Combination(products.Product):
         elif not any(name == self.name for name, *_ in results):
             results.append((self.name, self.dtype, self.value, self.error))
         self.results = results
+
+    def reduced(self):
+        """The chain goes on with the differences to what each row is reduced to, which may be a result too."""
+        combiner = self.pick("max", "min", *(["sum"] if self.dtype != "i32" else []))
+        finite = np.isfinite(self.value)
+        errors, axis, dtype = np.where(finite, self.error, 0), len(self.shape) - 1, self.dtype
+        if combiner == "sum":
+            total = self.value.sum(-1)
+            error = errors.sum(-1) + np.abs(np.where(finite, self.value, 0)).sum(-1) * (self.n + 1) * EPSILON["f32"]
+        else:
+            total, error = getattr(self.value, combiner)(-1), errors.max(-1)
+        name = f"t{self.count}"
+        self.emit(name, f"reduce {combiner} %{self.name}, axes = [{axis}]", self.shape[:-1], dtype)
+        self.emit(f"{name}b", f"broadcast %{name}, dims = {list(range(axis))}", self.shape, dtype)
+        rounding = EPSILON[dtype] * np.abs(total) if dtype != "i32" else 0 * total
+        self.step(f"sub %{self.name}, %{name}b", self.value - total[..., None], self.error + (error + rounding)[..., None])
+        return [(name, dtype, total, error)] if self.rng.random() < 0.5 else []
 
     @property
     def text(self):

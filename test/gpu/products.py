@@ -52,6 +52,7 @@ class Product:
     def __init__(self, rng):
         self.rng = rng
         self.inputs, self.drawn, self.lines = {}, {}, []  # `drawn`: how each input is.
+        self.sizes = {}  # Of the graph's values.
 
     def pick(self, *choices):
         return choices[self.rng.integers(len(choices))]
@@ -66,6 +67,7 @@ class Product:
         return from_bits(self.inputs[name], dtype).reshape(sizes)
 
     def emit(self, name, text, sizes, dtype):
+        self.sizes[name] = sizes
         self.lines.append(f"%{name} = {text} : {tensor(sizes, dtype)}")
 
     def operand(self, name, batch, rows, columns, dtype, across, scale=1.0):
@@ -88,7 +90,7 @@ class Product:
     def text_of(self, results):
         """The graph that gives values: pairs of a name and an element type."""
         params = [(name, tensor(sizes, dtype)) for name, (sizes, dtype, _) in self.drawn.items()]
-        given = [(f"y{i}", tensor(self.shape, dtype)) for i, (_, dtype) in enumerate(results)]
+        given = [(f"y{i}", tensor(self.sizes[name], dtype)) for i, (name, dtype) in enumerate(results)]
         return graph_text(params, given, self.lines, [name for name, _ in results])
 
 

@@ -152,7 +152,9 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     return axes;
   };
 
+  bool multiplies = std::ranges::any_of(ops, [](const Operation *op) { return op->info().axes == AxisRule::Contract; });
   std::vector<std::pair<const Operation *, AxisList>> contractions;
+  AxisList held;
   struct Cut {
     int axis, pieces;
     int64_t chunk;
@@ -188,6 +190,10 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     auto contracted = relateAxes(*op, uses, results, classes);
     if (!contracted)
       return fail(std::string(op->info().name) + " has no loops of its own");
+    if (multiplies && usesSum && op->info().axes == AxisRule::Reduce && !contracted->empty() && !op->attr("chunks")) {
+      held.insert(held.end(), contracted->begin(), contracted->end());
+      continue;
+    }
     for (int axis : *contracted)
       classes.contract(axis);
     if (op->info().axes == AxisRule::Reduce || op->info().axes == AxisRule::Contract) // Over no axes too.
@@ -294,6 +300,9 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
     for (const Cut &cut : cuts)
       if (!op->attr("chunks") && std::ranges::any_of(axes, [&](int axis) { return classes.find(axis) == classes.find(cut.axis); }))
         return fail("reductions over an axis and over its pieces");
+  for (int axis : held)
+    if (classes.isContracted(axis))
+      return fail("reductions over different axes");
   if (anyRepeats())
     return fail("two axes of one value would run in one loop");
 
@@ -345,6 +354,8 @@ std::optional<IterationSpace> IterationSpace::compute(std::span<Operation *const
       if (loopOf.emplace(root, int(space.loops.size())).second)
         space.loops.push_back({classes.extent(root), classes.isContracted(root)});
     }
+  for (int axis : held)
+    space.loops[size_t(loopOf.at(classes.find(axis)))].held = true;
   for (const Cut &cut : cuts) {
     LoopAxis &loop = space.loops[size_t(loopOf.at(classes.find(cut.axis)))];
     loop.chunk = cut.chunk;
@@ -369,6 +380,11 @@ bool IterationSpace::countsPieces(int loop) const {
 
 bool IterationSpace::runsAlong(const std::vector<int> &axes, int loop) const {
   return std::ranges::any_of(axes, [&](int axis) { return axis == loop || loops[size_t(axis)].pieces == loop; });
+}
+
+bool IterationSpace::reducesHeld(const Operation &op) const {
+  const std::vector<int> *axes = op.info().axes == AxisRule::Reduce ? &axesOfUse(&op, 0) : nullptr;
+  return axes && std::ranges::any_of(op.intsAttr("axes"), [&](int64_t a) { return loops[size_t((*axes)[size_t(a)])].held; });
 }
 
 bool IterationSpace::isReduced(const std::vector<int> &axes) const {

@@ -83,9 +83,21 @@ private:
     return schedule.block[n - 1] * schedule.block[n] / schedule.numThreads() * (form && form->promotes ? 2 : registers);
   }
 
+  /// Where rows are reduced the part is whole rows: a thread has two rows, and every fourth pair of columns.
+  int64_t registersOfPart(const std::vector<int> &axes) const {
+    int64_t registers = 2;
+    for (int axis : axes)
+      if (space.axes()[size_t(axis)].held)
+        registers = schedule.block[size_t(axis)] / (space.runsAlong(axes, axis - 1) ? 2 : 4);
+    return isWholeRows() ? registers : partRegisters;
+  }
+  bool isWholeRows() const {
+    return std::ranges::any_of(space.axes(), [](const LoopAxis &axis) { return axis.held; });
+  }
+
   int64_t registersOf(Type type, const std::vector<int> &axes) const {
     if (schedule.usesTensorCores())
-      return partRegisters;
+      return registersOfPart(axes);
     int64_t elements = 1, held = 1;
     bool inner = false;
     for (int axis : axes) {

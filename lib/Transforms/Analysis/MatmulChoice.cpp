@@ -167,27 +167,68 @@ double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_
 /// L2 gives about 46 bytes a cycle and multiprocessor.
 double trafficOf(int64_t bytes) { return double(bytes) / 46; }
 
-/// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
-Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+bool holdsRows(const IterationSpace &space) {
+  return std::ranges::any_of(space.axes(), [](const LoopAxis &axis) { return axis.held; });
+}
+
+/// Values as large as the product that live at a time, where a program computes whole rows of it; 0 where it goes through parts.
+int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops) {
+  if (!holdsRows(space))
+    return 0;
+  auto isWhole = [&](const std::vector<int> &axes) {
+    return space.runsAlong(axes, space.rank() - 3) && space.runsAlong(axes, space.rank() - 2);
+  };
+  std::map<const Operation *, size_t> positions; // Looked up only.
+  for (size_t i = 0; i < ops.size(); ++i)
+    positions[ops[i]] = i;
+  std::vector<int64_t> change(ops.size() + 1, 0); // One that ends with an op leaves its registers to the result.
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (const Value *result : ops[i]->results()) {
+      if (isFreeInRegion(*ops[i]) || !isWhole(space.axesOf(result)))
+        continue;
+      size_t last = i;
+      for (const Use &use : result->uses())
+        last = std::max(last, use.user->info().terminator ? ops.size() : positions[use.user]);
+      ++change[i];
+      --change[last];
+    }
+    for (unsigned k = 0; k < ops[i]->numOperands(); ++k) // What is read has no later use.
+      change[0] += !space.has(ops[i]->operand(k)) && isWhole(space.axesOfUse(ops[i], k));
+  }
+  int64_t live = 0, most = 1;
+  for (int64_t difference : change)
+    most = std::max(most, live += difference);
+  return most;
+}
+
+/// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs. Where
+/// it has whole rows, whose reductions would be a launch of their own otherwise, unless it takes longer than that.
+std::optional<Schedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t wholeValues, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
-  constexpr int64_t enoughStages = 8;
+  constexpr int64_t enoughStages = 8, mostRegisters = 200;
+  constexpr double launch = 6000; // And its own waits for memory: 3.3 us.
   const TensorCoreForm &form = product.form;
   const Tile *best = nullptr;
-  double least = 0;
+  double least = 0, leastOfAll = HUGE_VAL;
   for (const Tile &tile : tiles) {
     if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
       continue;
     double math = double(form.products * tile.bm * tile.bn) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
     double traffic = trafficOf(form.parts * (tile.bm + tile.bn) * swizzledRow);
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
+    leastOfAll = std::min(leastOfAll, cycles);
+    if (wholeValues && (tile.bn < product.columns || wholeValues * 64 * tile.bn / 128 > mostRegisters))
+      continue;
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
     }
   }
+  if (!best || least > leastOfAll + launch)
+    return std::nullopt;
   Schedule s = tensorCoreSchedule(product, Schedule::Unit::Wgmma, best->bm, best->bn, form.depth);
   s.warps[product.rank - 3] = best->bm / 16;
   s.stages = enoughStages;
@@ -368,9 +409,9 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
       contraction = op;
       ++contractions;
     }
-  // Kernels of the matmul family reduce with `dot` only.
+  // Kernels of the matmul family reduce with `dot`, and rows of the result where a program has them whole.
   for (Operation *op : ops)
-    if (op->info().axes == AxisRule::Reduce)
+    if (op->info().axes == AxisRule::Reduce && !space.reducesHeld(*op))
       return std::nullopt;
   // What feeds no product must not run along k: its sweep is over.
   std::set<const Operation *> feeding;
@@ -386,10 +427,19 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
+  for (size_t axis = 0; axis < rank; ++axis)
+    if (space.axes()[axis].held && axis != rank - 2)
+      return std::nullopt;
   bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
   if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
-    if (auto product = tensorCoreProduct(space, *contraction, target))
-      return product->unit == Schedule::Unit::Wgmma ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
+    if (auto product = tensorCoreProduct(space, *contraction, target)) {
+      if (product->unit == Schedule::Unit::Wgmma)
+        return wgmmaSchedule(*product, wholeValues(space, ops), target);
+      if (!holdsRows(space))
+        return mmaSchedule(*product, target);
+    }
+  if (holdsRows(space)) // No other unit's warps have rows whole.
+    return std::nullopt;
   DType type = contraction->operand(0)->type().dtype();
   if (contractions == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contraction, target))

@@ -104,8 +104,15 @@ PaddingFact evaluate(const Operation &op, const std::vector<PaddingFact> &facts)
   return known(evalScalar(op.kind(), op.wordAttr("predicate"), operands, operandType, resultType));
 }
 
-/// The operands whose padding that of an operation's result follows from.
-std::span<Value *const> sourcesOf(const Operation &op, int64_t axis) {
+/// The values whose padding that of a result follows from.
+std::span<Value *const> sourcesOf(const Value &result, int64_t axis) {
+  const Operation &op = *result.definition();
+  if (op.is(OpKind::For))
+    return op.terminatorOfRegion()->operands().subspan(result.index(), 1);
+  if (op.is(OpKind::Dot)) {
+    std::vector<int64_t> axes = op.intsAttr("axes");
+    return contains(axes, axis) ? std::span<Value *const>() : op.operands();
+  }
   if (op.is(OpKind::Broadcast)) {
     // Stretched along this axis: every lane is a copy of one real value, which only a constant tells.
     const Operation *source = op.operand(0)->definition();
@@ -129,12 +136,14 @@ PaddingFact combine(const Operation &op, int64_t axis, const std::vector<Padding
     return loadPadding(op, axis);
   if (op.is(OpKind::Broadcast))
     return facts.empty() ? PaddingFact{} : facts[0];
-  if (!op.info().elementwise)
+  if (!op.info().elementwise && !op.is(OpKind::For) && !op.is(OpKind::Dot))
     return {};
   // Loops have one extent, so accesses along one axis are all proved or all masked.
   for (const PaddingFact &fact : facts)
     if (fact.kind == PaddingFact::None)
       return fact;
+  if (!op.info().elementwise) // Sums of what is padded may be NaN.
+    return {};
   switch (op.info().padding) {
   case PaddingRule::Evaluate:
   case PaddingRule::Multiply:
@@ -168,7 +177,7 @@ PaddingFact paddingOf(const Value *value, int64_t axis) {
       stack.pop_back();
       continue;
     }
-    std::span<Value *const> sources = sourcesOf(*op, axis);
+    std::span<Value *const> sources = sourcesOf(*next, axis);
     size_t before = stack.size();
     for (const Value *source : sources)
       if (!known.count(source))

@@ -112,8 +112,9 @@ private:
     }
   }
 
-  static bool isReduction(const Operation &op) {
-    return op.info().axes == AxisRule::Reduce || op.info().axes == AxisRule::Contract;
+  /// Has a sweep; what is held is reduced in its block.
+  bool isReduction(const Operation &op) const {
+    return (op.info().axes == AxisRule::Reduce && !space.reducesHeld(op)) || op.info().axes == AxisRule::Contract;
   }
 
   std::vector<int> reducedLoops() const {
@@ -240,6 +241,8 @@ private:
 
   void emitOp(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
     builder.setLoc(op.loc());
+    if (space.reducesHeld(op))
+      return emitHeldReduction(op, scope, loads);
     Value *result = op.result();
     Type type = tileType(result->type().dtype(), space.axesOf(result));
     Value *tile = nullptr;
@@ -316,11 +319,7 @@ private:
 
     std::vector<Value *> inits;
     for (Operation *op : reductions)
-      for (unsigned i = 0; i < op->numResults(); ++i) {
-        DType dtype = computeDType(op->operand(i)->type().dtype());
-        builder.setLoc(op->loc());
-        inits.push_back(builder.constant(tileType(dtype, space.axesOf(op->result(i))), identityOf(*op, i)));
-      }
+      appendIdentities(*op, inits);
     std::vector<Value *> results = emitSweep(inits, [&](const std::vector<Value *> &accs) {
       Scope scope;
       std::map<LoadKey, Value *> loads;
@@ -343,20 +342,41 @@ private:
     });
     size_t position = 0;
     for (Operation *op : reductions)
-      for (Value *result : op->results()) {
-        builder.setLoc(op->loc());
-        Value *value = results[position++];
-        // A chain that ends in -0.0 (a tiny product was rounded) ends in +0.0 where padding is multiplied and added too: +0.0 it
-        // is.
-        if (op->info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
-          value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
-        if (value->type().dtype() != result->type().dtype()) {
-          value = builder.convert(value, result->type().dtype());
-          value->definition()->setAttr("rounding", Attribute::word("optional"));
-        }
-        value->setName(result->name());
-        outer[result] = value;
-      }
+      for (Value *result : op->results())
+        outer[result] = finished(*op, *result, results[position++]);
+  }
+
+  /// The results of a reduction that has no sweep: its operands' blocks are all there is.
+  void emitHeldReduction(Operation &op, Scope &scope, std::map<LoadKey, Value *> &loads) {
+    std::vector<Value *> identities, tiles;
+    appendIdentities(op, identities);
+    for (unsigned i = 0; i < op.numOperands(); ++i)
+      tiles.push_back(operandTile(op, i, scope, loads));
+    std::vector<Value *> values = accumulate(op, identities, tiles);
+    for (unsigned i = 0; i < op.numResults(); ++i)
+      scope[op.result(i)] = finished(op, *op.result(i), values[i]);
+  }
+
+  void appendIdentities(Operation &op, std::vector<Value *> &values) {
+    builder.setLoc(op.loc());
+    for (unsigned i = 0; i < op.numResults(); ++i) {
+      DType dtype = computeDType(op.operand(i)->type().dtype());
+      values.push_back(builder.constant(tileType(dtype, space.axesOf(op.result(i))), identityOf(op, i)));
+    }
+  }
+
+  /// The sum of a reduction as its result.
+  Value *finished(const Operation &op, const Value &result, Value *value) {
+    builder.setLoc(op.loc());
+    // A chain that ends in -0.0 (a tiny product was rounded) ends in +0.0 where padding is multiplied and added too: +0.0 it is.
+    if (op.info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
+      value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
+    if (value->type().dtype() != result.type().dtype()) {
+      value = builder.convert(value, result.type().dtype());
+      value->definition()->setAttr("rounding", Attribute::word("optional"));
+    }
+    value->setName(result.name());
+    return value;
   }
 
   /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only,
@@ -406,16 +426,14 @@ private:
 
   std::vector<Value *> accumulate(Operation &op, const std::vector<Value *> &accs, const std::vector<Value *> &tiles) {
     std::vector<int64_t> axes;
-    for (int axis : reducedLoops())
-      axes.push_back(axis);
-    if (op.info().axes == AxisRule::Contract)
+    if (op.info().axes == AxisRule::Contract) {
+      for (int axis : reducedLoops())
+        axes.push_back(axis);
       return {multiply(op, tiles, accs[0], axes)};
-
-    // Only the loops that this reduction's own operand has: a unit axis may be another's.
-    std::erase_if(axes, [&](int64_t axis) {
-      const std::vector<int> &mine = space.axesOfUse(&op, 0);
-      return std::find(mine.begin(), mine.end(), int(axis)) == mine.end();
-    });
+    }
+    for (int64_t axis : op.intsAttr("axes")) // A unit axis among the reduced loops may be another's.
+      axes.push_back(space.axesOfUse(&op, 0)[size_t(axis)]);
+    std::ranges::sort(axes);
     std::vector<Type> types;
     for (Value *acc : accs)
       types.push_back(acc->type());

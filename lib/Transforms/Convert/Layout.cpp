@@ -6,6 +6,7 @@
 //                                                              convert_layout to all warps, reduce over = reg or lane
 //   %c = dot %a, %b, %acc                                  ->  barrier; shared_store %a; shared_store %b; barrier; dot from shared
 //   memory
+#include "../ReduceSteps.h"
 #include "minic/IR/Builder.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -150,49 +151,12 @@ private:
 
   //===- Reductions -===//
 
-  void reduceStep(Builder &builder, const Operation &reduce, std::vector<Value *> &values, int64_t axis, ModeKind over) {
-    const Layout &from = *values[0]->type().layout();
-    std::vector<int64_t> extents = values[0]->type().extents();
-    extents[size_t(axis)] = reducedExtent(from, axis, over);
-    const Layout *to = context.layout(reducedLayout(from, std::vector<int64_t>{axis}, over));
-    std::vector<Type> types;
-    for (unsigned i = 0; i < values.size(); ++i)
-      types.push_back(context.tile(reduce.result(i)->type().dtype(), extents, to));
-    std::vector<NamedAttribute> attrs;
-    for (const NamedAttribute &attribute : reduce.attrs())
-      if (attribute.name == "axes")
-        attrs.push_back({"axes", Attribute::ints({axis})});
-      else if (attribute.name != "padding")
-        attrs.push_back(attribute);
-    attrs.push_back({"over", Attribute::word(over == ModeKind::Reg ? "reg" : "lane")});
-    Operation *step = builder.create(OpKind::Reduce, values, types, attrs);
-    if (reduce.numRegions()) {
-      Block &body = step->addRegion();
-      std::vector<Value *> arguments;
-      for (Value *argument : reduce.region().arguments())
-        arguments.push_back(body.addArgument(argument->type(), argument->name()));
-      ValueMap map;
-      Builder inner(body);
-      inner.create(OpKind::Yield, inlineBlock(inner, reduce.region(), arguments, map), {});
-    }
-    values.assign(step->results().begin(), step->results().end());
-  }
-
-  static bool holds(const std::vector<Mode> &modes, int64_t axis) {
-    return std::any_of(modes.begin(), modes.end(), [&](const Mode &mode) { return mode.extent > 1 && mode.axis == axis; });
-  }
-
   void reduceAxis(Builder &builder, Operation &op, std::vector<Value *> &values, int64_t axis) {
-    if (holds(values[0]->type().layout()->reg, axis))
-      reduceStep(builder, op, values, axis, ModeKind::Reg);
-    if (holds(values[0]->type().layout()->lane, axis))
-      reduceStep(builder, op, values, axis, ModeKind::Lane);
-    if (holds(values[0]->type().layout()->warp, axis)) {
-      exchangeWarps(builder, values, axis);
-      for (ModeKind kind : {ModeKind::Reg, ModeKind::Lane})
-        if (holds(kind == ModeKind::Reg ? values[0]->type().layout()->reg : values[0]->type().layout()->lane, axis))
-          reduceStep(builder, op, values, axis, kind);
-    }
+    reduceInWarps(builder, op, values, axis);
+    if (!holdsAxis(values[0]->type().layout()->warp, axis))
+      return;
+    exchangeWarps(builder, values, axis);
+    reduceInWarps(builder, op, values, axis);
   }
 
   void splitReduce(Operation &op) {

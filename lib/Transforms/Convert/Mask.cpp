@@ -160,17 +160,36 @@ private:
         return op;
       if (!op->is(OpKind::Load))
         stack.insert(stack.end(), op->operands().begin(), op->operands().end());
+      if (op->is(OpKind::For))
+        stack.push_back(op->terminatorOfRegion()->operand(next->index()));
     }
     return nullptr;
   }
 
-  /// A load that is masked along `axis`: it knows the index and the size there.
-  static const Operation *maskedLoadBehind(Value *value, int64_t axis) {
-    return findBehind(value, [&](const Operation &op) {
-      if (!op.is(OpKind::Load))
+  /// A load's index along a tile's axis; null if it has none there.
+  static Value *indexAlong(const Operation &access, int64_t axis) {
+    std::vector<int64_t> dims = accessDims(access);
+    size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
+    return a < dims.size() ? access.operand(firstIndex(access) + unsigned(a)) : nullptr;
+  }
+
+  /// True if the value is there where the operation stands: not only in a loop before it.
+  static bool reaches(const Value &value, const Operation &op) {
+    const Block *home = value.definition() ? value.definition()->parent() : value.argumentOf();
+    const Block *block = op.parent();
+    while (block != home && block->parentOp())
+      block = block->parentOp()->parent();
+    return block == home;
+  }
+
+  /// A load that is masked along `axis`, and whose index there reaches `op`: it knows the index and the size.
+  static const Operation *maskedLoadBehind(Value *value, int64_t axis, const Operation &op) {
+    return findBehind(value, [&](const Operation &behind) {
+      if (!behind.is(OpKind::Load))
         return false;
-      std::vector<int64_t> mask = op.intsAttr("mask");
-      return std::find(mask.begin(), mask.end(), axis) != mask.end();
+      std::vector<int64_t> mask = behind.intsAttr("mask");
+      const Value *index = indexAlong(behind, axis);
+      return std::ranges::find(mask, axis) != mask.end() && index && reaches(*index, op);
     });
   }
 
@@ -209,19 +228,18 @@ private:
   /// The index and the size of the loop along `axis` at `op`: from a load behind the value, else from any masked access at this
   /// place, else from a select of narrow identities, which are none of what is computed in.
   std::pair<Value *, DimExpr> boundsAlong(Operation &op, Value *value, int64_t axis) {
-    const Operation *access = maskedLoadBehind(value, axis);
+    const Operation *access = maskedLoadBehind(value, axis, op);
     for (unsigned i = 0; !access && i < op.numOperands(); ++i)
-      access = maskedLoadBehind(op.operand(i), axis);
+      access = maskedLoadBehind(op.operand(i), axis, op);
     if (!access) {
-      const Operation *valid =
-          findBehind(value, [&](const Operation &behind) { return behind.is(OpKind::InBounds) && behind.intAttr("axis") == axis; });
+      const Operation *valid = findBehind(value, [&](const Operation &behind) {
+        return behind.is(OpKind::InBounds) && behind.intAttr("axis") == axis && reaches(*behind.operand(0), op);
+      });
       return valid ? std::pair(valid->operand(0), *valid->attr("size")->asDim()) : std::pair<Value *, DimExpr>(nullptr, 0);
     }
     std::vector<int64_t> dims = accessDims(*access);
-    for (size_t a = 0; a < dims.size(); ++a)
-      if (dims[a] == axis)
-        return {access->operand(firstIndex(*access) + unsigned(a)), accessBuffer(*access)->type().shape()[a]};
-    return {nullptr, 0};
+    size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
+    return {access->operand(firstIndex(*access) + unsigned(a)), accessBuffer(*access)->type().shape()[a]};
   }
 
   Function &kernel;

@@ -129,6 +129,15 @@ private:
                           .loc = fusion.loc(),
                           .fix = "along a cut axis a block is at most a chunk, along its pieces 1"};
 
+    for (size_t axis = 0; axis < space.axes().size(); ++axis)
+      if (const LoopAxis &loop = space.axes()[axis];
+          loop.held && schedule->block[axis] < loop.extent.constant().value_or(INT64_MAX))
+        return Diagnostic{.code = ErrorCode::NoSchedule,
+                          .message = "a block of " + std::to_string(schedule->block[axis]) + " does not hold the rows of " +
+                                     loop.extent.str() + " whose products are reduced",
+                          .loc = fusion.loc(),
+                          .fix = "take a bn of at least that, or put the reduction into a region of its own"};
+
     if (schedule->align > 1) {
       const LoopAxis &last = space.axes().back();
       auto length = last.extent.constant();

@@ -1,5 +1,7 @@
 #include "WarpSpecializer.h"
 
+#include "Epilogue.h"
+
 #include "minic/IR/Roles.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -167,16 +169,18 @@ void WarpSpecializer::emitConsumer() {
   builder.setLoc(product.dot().loc());
   upper = builder.scalarOp(OpKind::Mul, {who, builder.constantIndex(part.rows)});
   Value *sums = emitSweep(builder);
-  EarlyLoads loads = loadEarly(builder);
+  Epilogue epilogue(product, part.columns, zero, [&](int64_t columns, Value *left) { return epiloguePart(columns, left); });
+  epilogue.loadEarly(builder);
+  builder.setLoc(product.dot().loc());
   if (sums->type().isInflight())
     sums = builder.create(OpKind::WgmmaWait, {sums}, {context.withKind(sums->type(), TypeKind::Tile)}, {{"pending", Attribute(0)}})
                ->result();
   sums->setName(product.product()->name());
-  emitEpilogue(builder, sums, loads);
+  epilogue.emit(builder, sums);
   builder.create(OpKind::Yield, {}, {});
 }
 
-//===-- Epilogue -----------------------------------------------------------------------------------------------------------===//
+//===-- The result's parts --------------------------------------------------------------------------------------------------===//
 
 Type WarpSpecializer::partType(DType dtype, int64_t columns) const {
   std::vector<int64_t> extents(size_t(part.rank), 1);
@@ -188,78 +192,6 @@ Type WarpSpecializer::partType(DType dtype, int64_t columns) const {
 EpiloguePart WarpSpecializer::epiloguePart(int64_t columns, Value *left) const {
   Type type = partType(DType::F32, columns);
   return EpiloguePart(context, axisM, type.extents(), *type.layout(), upper, left);
-}
-
-/// What the epilogue reads is under way before it is needed, or each part on its own would wait for memory once more (at 4096^3 a
-/// thirtieth of the time). As far as registers go, what all rows or all columns share is loaded whole while the last products run,
-/// and other loads are a part ahead.
-WarpSpecializer::EarlyLoads WarpSpecializer::loadEarly(Builder &builder) {
-  EpiloguePart whole = epiloguePart(bn, nullptr), first = epiloguePart(part.columns, nullptr);
-  EarlyLoads loads;
-  int64_t left = 96; // Registers beside the sums' 128.
-  auto take = [&](int64_t registers) { return registers <= left && (left -= registers, true); };
-  auto registersOf = [](const EpiloguePart &extents, const Operation &load) {
-    return extents.partOf(load.result()->type()).layout()->numRegs();
-  };
-  std::vector<Operation *> order = product.epilogue();
-  std::erase_if(order, [](const Operation *op) { return !op->is(OpKind::Load); });
-  auto isShared = [&](const Operation *load) {
-    std::vector<int64_t> extents = first.partOf(load->result()->type()).extents();
-    return extents[0] == 1 || extents[1] == 1 || part.columns == bn; // Or there is one part.
-  };
-  std::ranges::stable_partition(order, [&](const Operation *load) { return !isShared(load); }); // There is more to wait for.
-  for (Operation *load : order)
-    if (isShared(load) && take(registersOf(whole, *load))) {
-      whole.emit(builder, *load, loads.values);
-    } else if (take(2 * registersOf(first, *load))) { // A part and the next one.
-      first.emit(builder, *load, loads.values);
-      loads.ahead.push_back(load);
-    }
-  builder.setLoc(product.dot().loc());
-  return loads;
-}
-
-/// The ops behind the product, on some columns at a time: so few values live beside the accumulators.
-void WarpSpecializer::emitEpilogue(Builder &builder, Value *sums, const EarlyLoads &loads) {
-  std::vector<Value *> bounds{zero, builder.constantIndex(bn), builder.constantIndex(part.columns)}, carried = bounds;
-  std::vector<Type> types;
-  for (const Operation *op : loads.ahead) {
-    carried.push_back(loads.values(op->result()));
-    types.push_back(carried.back()->type());
-  }
-  Operation *parts = builder.create(OpKind::For, carried, types, {{"unroll", Attribute::word("full")}});
-  Block &body = parts->addRegion();
-  Value *left = body.addArgument(context.index(), "j");
-  Builder inner(body);
-  inner.setLoc(product.dot().loc());
-  EpiloguePart emitter = epiloguePart(part.columns, left);
-  ValueMap map, next;
-  auto takePart = [&](Value *of, Value *whole) {
-    Type tile = emitter.partOf(of->type());
-    std::vector<Value *> place{whole, zero, tile.extents()[1] > 1 ? left : zero};
-    place.resize(size_t(part.rank) + 1, zero);
-    map.map(of, tile == whole->type() ? whole : inner.create(OpKind::ExtractTile, place, std::vector{tile})->result());
-  };
-  for (Operation *op : loads.ahead)
-    map.map(op->result(), body.addArgument(loads.values(op->result())->type(), op->result()->name()));
-  std::vector<Value *> yields;
-  if (!loads.ahead.empty()) { // Behind the last part the last one once more, which nothing uses.
-    Value *following = inner.scalarOp(OpKind::Add, {left, bounds[2]});
-    following = inner.scalarOp(OpKind::Min, {following, inner.constantIndex(bn - part.columns)});
-    EpiloguePart behind = epiloguePart(part.columns, following);
-    for (Operation *op : loads.ahead) {
-      behind.emit(inner, *op, next);
-      yields.push_back(next(op->result()));
-    }
-    inner.setLoc(product.dot().loc());
-  }
-  takePart(product.product(), sums);
-  for (Operation *op : product.epilogue())
-    if (!op->is(OpKind::Load) || !loads.values.contains(op->result()))
-      emitter.emit(inner, *op, map);
-    else if (!map.contains(op->result()))
-      takePart(op->result(), loads.values(op->result()));
-  inner.create(OpKind::Yield, yields, {});
 }
 
 } // namespace minic

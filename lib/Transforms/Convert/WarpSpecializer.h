@@ -65,12 +65,6 @@ protected:
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:
-  /// What the epilogue reads, loaded before it: whole tiles, and the first parts of those whose parts are loaded one ahead.
-  struct EarlyLoads {
-    ValueMap values;
-    std::vector<Operation *> ahead;
-  };
-
   void makeMaps();
   Operand makeOperand(Operation *load, unsigned i, bool tf32);
   void makeRing();
@@ -78,8 +72,6 @@ private:
   Block &addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more);
   void emitProducer();
   void emitConsumer();
-  EarlyLoads loadEarly(Builder &builder);
-  void emitEpilogue(Builder &builder, Value *sums, const EarlyLoads &loads);
   /// The epilogue on some columns from `left` on.
   EpiloguePart epiloguePart(int64_t columns, Value *left) const;
 

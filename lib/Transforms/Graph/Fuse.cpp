@@ -231,12 +231,13 @@ private:
     if (!schedule || losesTensorCores(*schedule, region, context.target, context.exact()))
       return false;
 
-    // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs.
+    // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs; of one that is held
+    // there is one.
     auto missesParallelAxis = [&](const Value *value) {
       const std::vector<int> &axes = space->axesOf(value);
       for (int axis = 0; axis < space->rank(); ++axis) {
         const LoopAxis &loop = space->axes()[size_t(axis)];
-        if (!loop.reduced && !loop.extent.isConstant(1) && !space->runsAlong(axes, axis))
+        if (!loop.reduced && !loop.held && !loop.extent.isConstant(1) && !space->runsAlong(axes, axis))
           return true;
       }
       return false;

@@ -11,8 +11,9 @@ namespace minic {
 struct LoopAxis {
   DimExpr extent;
   bool reduced = false; ///< Some reduce or matmul of the set contracts it, or a scan runs along it in order.
-  int64_t chunk = 0;    ///< Elements of a piece, where a reduction cuts the axis into pieces; else 0.
-  int pieces = -1;      ///< The loop axis that counts them, which runs in parallel.
+  bool held = false; ///< A matmul's results are reduced along it, so one program has all of it: it runs in parallel, in one block.
+  int64_t chunk = 0; ///< Elements of a piece, where a reduction cuts the axis into pieces; else 0.
+  int pieces = -1;   ///< The loop axis that counts them, which runs in parallel.
 
   /// What one program runs along.
   DimExpr length() const { return chunk ? DimExpr(chunk) : extent; }
@@ -37,6 +38,8 @@ public:
   bool runsAlong(const std::vector<int> &axes, int loop) const;
   /// True if the loop counts the pieces of another.
   bool countsPieces(int loop) const;
+  /// True if the op reduces what a matmul of the set gives, along an axis that is held.
+  bool reducesHeld(const Operation &op) const;
   /// True if one of the axes is reduced.
   bool isReduced(const std::vector<int> &axes) const;
   /// True if the value runs along a reduced axis.
