@@ -102,10 +102,16 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   KernelResources resources = estimateResources(space, schedule, region.ops, region.outputs);
   if (resources.sharedBytes > target.sharedBytesPerCta)
     return tooMany(resources.sharedBytes, "bytes of shared memory", target.sharedBytesPerCta);
-  for (const Operation *op : region.ops)
-    if (int64_t bytes = op->info().axes == AxisRule::Contract && schedule.stages > 0 ? ringBytes(schedule, *op) : 0;
-        bytes > target.maxSharedBytesPerCta)
+  auto contracts = [](const Operation *op) { return op->info().axes == AxisRule::Contract; };
+  int64_t products = std::ranges::count_if(region.ops, contracts);
+  if (products > 0 && schedule.stages > 0) {
+    int64_t bytes = ringBytes(schedule, **std::ranges::find_if(region.ops, contracts), products);
+    if (bytes > target.maxSharedBytesPerCta)
       return tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta);
+  }
+  if (int64_t columns = products * schedule.block[schedule.block.size() - 2];
+      schedule.unit == Schedule::Unit::Wgmma && columns > mostWgmmaColumns)
+    return tooMany(columns, "columns of sums side by side", mostWgmmaColumns);
   if (resources.registers > target.maxRegistersPerThread)
     return tooMany(resources.registers, "registers for the values of a thread", target.maxRegistersPerThread);
   // What is not counted takes registers too: nothing runs with less than 32.

@@ -228,7 +228,7 @@ private:
     if (!space)
       return false;
     auto schedule = chooseSchedule(*space, region, context.target, context.exact());
-    if (!schedule || losesTensorCores(*schedule, region, context.target, context.exact()))
+    if (!schedule || losesTensorCores(*schedule, *space, region, context.target, context.exact()))
       return false;
 
     // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs.
