@@ -85,21 +85,19 @@ static std::optional<ProductKernel> sweepOf(const std::vector<Operation *> &dots
     product.promotes = carried->promotes;
     product.sums.push_back(carried->sum);
   }
-  for (Operation *dot : dots) {
-    if (dot->parentOp() != loop)
-      return std::nullopt;
-    auto adds = [&](const Operation *other) { return other->operand(2) == dot->result(); };
-    if (loop || std::ranges::any_of(dots, adds))
+  for (Operation *dot : loop ? std::vector<Operation *>() : dots) {
+    if (std::ranges::any_of(dots, [&](const Operation *other) { return other->operand(2) == dot->result(); }))
       continue;
     ProductKernel::Sum sum{chainTo(dot->result()), dot->result()};
-    if (sum.dots.empty() || !isConstant(*sum.dots[0]->operand(2), 0))
+    if (!isConstant(*sum.dots[0]->operand(2), 0))
       return std::nullopt;
     product.sums.push_back(sum);
   }
   size_t found = 0;
   for (const ProductKernel::Sum &sum : product.sums)
     found += sum.dots.size();
-  return found == dots.size() ? std::optional(product) : std::nullopt;
+  bool areAll = found == dots.size() && std::ranges::all_of(dots, [&](const Operation *dot) { return dot->parentOp() == loop; });
+  return areAll ? std::optional(product) : std::nullopt;
 }
 
 /// Whether what two ops load lies alike in memory, and comes as tiles of one type.

@@ -130,7 +130,7 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
 
 /// The products of a region as the work of one kernel. Several have one first operand, and second ones that lie alike: beside each
 /// other these are one with the columns of all, and so are the sums of a warpgroup.
-std::optional<TensorCoreProduct> tensorCoreProducts(const IterationSpace &space, std::span<const Operation *const> products,
+std::optional<TensorCoreProduct> tensorCoreProducts(const IterationSpace &space, std::span<Operation *const> products,
                                                     const TargetInfo &target) {
   auto first = tensorCoreProduct(space, *products[0], target);
   if (!first || products.size() == 1)
@@ -397,9 +397,9 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
 
 //===- Both -===//
 
-static std::vector<const Operation *> contractionsOf(std::span<Operation *const> ops) {
-  std::vector<const Operation *> contractions;
-  for (const Operation *op : ops)
+static std::vector<Operation *> contractionsOf(std::span<Operation *const> ops) {
+  std::vector<Operation *> contractions;
+  for (Operation *op : ops)
     if (op->info().axes == AxisRule::Contract)
       contractions.push_back(op);
   return contractions;
@@ -407,7 +407,7 @@ static std::vector<const Operation *> contractionsOf(std::span<Operation *const>
 
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact) {
-  std::vector<const Operation *> contractions = contractionsOf(ops);
+  std::vector<Operation *> contractions = contractionsOf(ops);
   // Kernels of the matmul family reduce with `dot` only.
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce)
@@ -426,7 +426,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   size_t rank = space.axes().size();
   if (rank < 3 || !space.axes()[rank - 1].reduced || space.axes()[rank - 2].reduced || space.axes()[rank - 3].reduced)
     return std::nullopt;
-  DType type = contractions[0]->operand(0)->type().dtype();
+  DType type = contractions.back()->operand(0)->type().dtype();
   bool isAllowed = !exact || isInteger(type); // Integers wrap in any order.
   if (isAllowed && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProducts(space, contractions, target)) {
@@ -442,7 +442,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
 }
 
 /// Cycles of L2 in which results that one kernel leaves for another are written and read: of all products but the last.
-static double handingOver(std::span<const Operation *const> products, const TargetInfo &target) {
+static double handingOver(std::span<Operation *const> products, const TargetInfo &target) {
   double bytes = 0;
   for (const Operation *product : products.first(products.size() - 1)) {
     double one = double(dtypeBytes(product->result()->type().dtype()));
@@ -455,13 +455,12 @@ static double handingOver(std::span<const Operation *const> products, const Targ
 
 bool losesTensorCores(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
                       const TargetInfo &target, bool exact) {
-  std::vector<const Operation *> contractions = contractionsOf(ops);
+  std::vector<Operation *> contractions = contractionsOf(ops);
   if (exact || contractions.empty() || (contractions.size() == 1 && schedule.usesTensorCores()))
     return false;
   std::vector<TensorCoreProduct> alone;
-  for (const Operation *contraction : contractions) {
-    Operation *op = const_cast<Operation *>(contraction);
-    auto own = IterationSpace::compute({&op, 1});
+  for (Operation *contraction : contractions) {
+    auto own = IterationSpace::compute({&contraction, 1});
     if (auto product = own ? tensorCoreProduct(*own, *contraction, target) : std::nullopt)
       alone.push_back(*product);
   }
