@@ -41,25 +41,84 @@ static bool isConstant(const Value &value, double number) {
   return op && op->is(OpKind::Constant) && op->attr("value")->asNumber() && *op->attr("value")->asNumber() == number;
 }
 
+static bool isDot(const Value *value) { return value->definition() && value->definition()->is(OpKind::Dot); }
+
+/// The dots of one block that end in `last`, each added to the one before, and nothing else made of those; none if there are
+/// others.
+static std::vector<Operation *> chainTo(const Value *last) {
+  std::vector<Operation *> dots;
+  for (; isDot(last); last = dots.back()->operand(2)) {
+    if (!dots.empty() && last->uses().size() != 1)
+      return {};
+    dots.push_back(last->definition());
+  }
+  std::ranges::reverse(dots);
+  return dots;
+}
+
+/// A sum that is carried from trip to trip as value `i` of a sweep.
+struct CarriedSum {
+  ProductKernel::Sum sum;
+  bool promotes;
+
+  static std::optional<CarriedSum> of(const Operation &loop, unsigned i) {
+    const Value *acc = loop.region().argument(i + 1), *next = loop.region().back()->operand(i);
+    const Operation *add = next->definition();
+    bool promotes = add && add->is(OpKind::Add) && add->operand(0) == acc;
+    CarriedSum carried{{chainTo(promotes ? add->operand(1) : next), loop.result(i)}, promotes};
+    if (carried.sum.dots.empty() || !isConstant(*loop.operand(i + 3), 0))
+      return std::nullopt;
+    const Value &start = *carried.sum.dots[0]->operand(2);
+    return (promotes ? isConstant(start, 0) : &start == acc) ? std::optional(carried) : std::nullopt;
+  }
+};
+
 /// The dots, if they are what one sweep over k from 0 in steps of `bk` computes, and nothing else: what `tile` makes.
 static std::optional<ProductKernel> sweepOf(const std::vector<Operation *> &dots, const Schedule &schedule) {
-  ProductKernel product{dots, dots[0]->parentOp(), false, schedule, dots[0]->result()->type().rank() - 3, {}};
-  Operation *loop = product.loop;
-  for (size_t i = 1; i < dots.size(); ++i)
-    if (dots[i]->parentOp() != loop || dots[i]->operand(2) != dots[i - 1]->result() || dots[i - 1]->result()->uses().size() != 1)
-      return std::nullopt;
-  const Value &start = *dots[0]->operand(2);
-  if (!loop)
-    return isConstant(start, 0) ? std::optional(product) : std::nullopt;
-  if (loop->parentOp() || !loop->is(OpKind::For) || loop->numResults() != 1 || !isConstant(*loop->operand(0), 0) ||
-      !isConstant(*loop->operand(2), double(product.bk())) || !isConstant(*loop->operand(3), 0))
+  ProductKernel product{{}, dots[0]->parentOp(), false, schedule, dots[0]->result()->type().rank() - 3, {}};
+  const Operation *loop = product.loop;
+  if (loop && (loop->parentOp() || !loop->is(OpKind::For) || !isConstant(*loop->operand(0), 0) ||
+               !isConstant(*loop->operand(2), double(product.bk()))))
     return std::nullopt;
-  const Value *acc = loop->region().argument(1), *sum = product.dot().result(), *next = loop->region().back()->operand(0);
-  if (&start == acc)
-    return next == sum ? std::optional(product) : std::nullopt;
-  const Operation *add = next->definition();
-  product.promotes = add && add->is(OpKind::Add) && add->operand(0) == acc && add->operand(1) == sum;
-  return product.promotes && isConstant(start, 0) ? std::optional(product) : std::nullopt;
+  for (unsigned i = 0; loop && i < loop->numResults(); ++i) {
+    auto carried = CarriedSum::of(*loop, i);
+    if (!carried || (i > 0 && carried->promotes != product.promotes))
+      return std::nullopt;
+    product.promotes = carried->promotes;
+    product.sums.push_back(carried->sum);
+  }
+  for (Operation *dot : loop ? std::vector<Operation *>() : dots) {
+    if (std::ranges::any_of(dots, [&](const Operation *other) { return other->operand(2) == dot->result(); }))
+      continue;
+    ProductKernel::Sum sum{chainTo(dot->result()), dot->result()};
+    if (!isConstant(*sum.dots[0]->operand(2), 0))
+      return std::nullopt;
+    product.sums.push_back(sum);
+  }
+  size_t found = 0;
+  for (const ProductKernel::Sum &sum : product.sums)
+    found += sum.dots.size();
+  bool areAll = found == dots.size() && std::ranges::all_of(dots, [&](const Operation *dot) { return dot->parentOp() == loop; });
+  return areAll ? std::optional(product) : std::nullopt;
+}
+
+/// Whether what two ops load lies alike in memory, and comes as tiles of one type.
+static bool lieAlike(const Operation &a, const Operation &b) {
+  return a.result()->type() == b.result()->type() && accessDims(a) == accessDims(b);
+}
+
+/// True if the products are one with more columns: one has what it multiplies of another but for columns of its own.
+static bool haveOneFirstOperand(const ProductKernel &product) {
+  const std::vector<Operation *> &first = product.sums[0].dots;
+  return std::ranges::all_of(product.sums, [&](const ProductKernel::Sum &sum) {
+    bool same = sum.dots.size() == first.size();
+    for (size_t step = 0; same && step < first.size(); ++step) {
+      const Operation &dot = *sum.dots[step], &other = *first[step];
+      same = dot.operand(0) == other.operand(0) && lieAlike(*dot.operand(1)->definition(), *other.operand(1)->definition()) &&
+             dot.result()->type() == other.result()->type() && dot.wordAttr("precision") == other.wordAttr("precision");
+    }
+    return same;
+  });
 }
 
 /// True if the sweep goes along all of the contracted axis.
@@ -129,6 +188,8 @@ Expected<ProductKernel> ProductKernel::of(Function &kernel) {
   for (const Operation *dot : dots)
     if (std::string why = whyNot(*product, *dot); !why.empty())
       return cannotMultiply(kernel, dot->loc(), why);
+  if (!haveOneFirstOperand(*product))
+    return cannotMultiply(kernel, dots.back()->loc(), "its products do not have one first operand, and second ones that lie alike");
   if (!hasOneSweep(kernel, *product))
     return cannotMultiply(kernel, dots.back()->loc(), "something beside it runs along the contracted axis");
   for (Operation &op : kernel.body())
@@ -137,10 +198,17 @@ Expected<ProductKernel> ProductKernel::of(Function &kernel) {
   return std::move(*product);
 }
 
+std::vector<Operation *> ProductKernel::loads(size_t step, unsigned i) const {
+  std::vector<Operation *> result;
+  for (const Sum &sum : sums)
+    if (result.empty() || i == 1)
+      result.push_back(sum.dots[step]->operand(i)->definition());
+  return result;
+}
+
 bool ProductKernel::hasOperand(const Operation &op) const {
-  return op.numResults() == 1 && std::ranges::any_of(dots, [&](const Operation *dot) {
-           return dot->operand(0) == op.result() || dot->operand(1) == op.result();
-         });
+  auto multiplies = [&](const Use &use) { return use.user->is(OpKind::Dot) && use.index < 2; };
+  return op.numResults() == 1 && std::ranges::any_of(op.result()->uses(), multiplies);
 }
 
 DimExpr ProductKernel::length() const {

@@ -1,5 +1,5 @@
-// Kernels of one product whose schedule has `stages`, as `tile` and `mask` leave them, and the ops behind the product on parts of
-// its tile.
+// Kernels of products whose schedule has `stages`, as `tile` and `mask` leave them, and the ops behind the products on parts of
+// their tiles.
 #pragma once
 
 #include "minic/IR/Builder.h"
@@ -9,11 +9,17 @@
 
 namespace minic {
 
-/// A masked kernel that is one sweep of a product and what is computed from it.
+/// A masked kernel that is one sweep of products and what is computed from them.
 struct ProductKernel {
-  std::vector<Operation *> dots; ///< In each block of k one, or several of parts of the operands, each added to the one before.
-  Operation *loop;               ///< The sweep along the contracted axis; null where it has one trip.
-  bool promotes;                 ///< Each block's sums are added to others, in registers.
+  /// The sums of one product.
+  struct Sum {
+    std::vector<Operation *> dots; ///< In each block of k one, or several of parts of the operands, each added to the one before.
+    Value *value;                  ///< As what follows the sweep sees it.
+  };
+  /// Dot by dot all have one first operand, and second ones that lie alike: together they are a product with more columns.
+  std::vector<Sum> sums;
+  Operation *loop; ///< The sweep along the contracted axis; null where it has one trip.
+  bool promotes;   ///< Each block's sums are added to others, in registers.
   Schedule schedule;
   int64_t axisM;                  ///< The tile axis of rows; columns and the contracted axis follow.
   std::vector<Operation *> tiles; ///< All work on tiles; index arithmetic is not among it.
@@ -21,22 +27,24 @@ struct ProductKernel {
   int64_t bm() const { return schedule.block[size_t(axisM)]; }
   int64_t bn() const { return schedule.block[size_t(axisM) + 1]; }
   int64_t bk() const { return schedule.block[size_t(axisM) + 2]; }
-  Operation &dot() const { return *dots.back(); }
+  /// Of all sums, side by side.
+  int64_t columns() const { return int64_t(sums.size()) * bn(); }
+  Operation &dot() const { return *sums[0].dots.back(); }
   /// Of the first dot.
-  Operation &load(unsigned i) const { return *dots[0]->operand(i)->definition(); }
+  Operation &load(unsigned i) const { return *sums[0].dots[0]->operand(i)->definition(); }
+  /// What loads an operand of the dots number `step`: the one first operand, or the second ones in the order of the sums.
+  std::vector<Operation *> loads(size_t step, unsigned i) const;
   bool hasOperand(const Operation &op) const;
-  /// The sums, as what follows them sees them.
-  Value *product() const { return loop ? loop->result() : dot().result(); }
   DimExpr length() const; ///< Of the contracted axis.
   /// Whether rows of an operand in memory are not those of the product's matrices: x lies as KxM, w as NxK.
   bool isAcross(unsigned i) const;
   /// The indices of a block of an operand, with `at` along the contracted axis.
   std::vector<Value *> indicesOf(const Operation &load, Value *at) const;
-  /// The ops behind the product, in order.
+  /// The ops behind the products, in order.
   std::vector<Operation *> epilogue() const;
   void eraseTiles();
 
-  /// Errors are at the kernel or its product: what keeps it from its schedule.
+  /// Errors are at the kernel or one of its products: what keeps it from its schedule.
   static Expected<ProductKernel> of(Function &kernel);
 };
 

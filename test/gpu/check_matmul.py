@@ -6,7 +6,8 @@
 
 Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type (of f32 how it may be rounded or split), whether
 x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, reductions of rows, a result of
-another type, a second result. Rows of NaN and inf in x and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
+another type, a second result. In some, others of x and another w, with chains of their own, are multiplied by it or added. Rows of NaN and inf in x
+and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
 schedule for the tensor cores of a warp where one for tensor cores was chosen. On the GPU a second run has to give the same bits. Each result must
 be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
@@ -43,30 +44,35 @@ SLOPE = {"relu": 1, "tanh": 1, "neg": 1, "sigmoid": 0.25}
 class Combination(products.Product):
     """One graph, its inputs, and what it gives in f64."""
 
-    def __init__(self, rng, large, only=None, on_gpu=False, has_wgmma=True):
+    def __init__(self, rng, large, only=None, on_gpu=False, has_wgmma=True, alone=False):
         super().__init__(rng)
         pick, most = self.pick, 2000 if large else 260
         size = lambda *usual: pick(*usual, int(rng.integers(1, most)))
         self.m, self.k, self.n = size(1, 7, 64, 65, 128, 200), size(64, 72, 128, 77, 192), size(64, 72, 128, 111, 192, 256)
         self.batch = pick((), (), (3,), (2, 2))
         self.w_batch = self.batch if rng.random() < 0.6 else ()
+        self.alone = alone
         self.form, self.on_gpu, self.has_wgmma = only or pick(*FORMS), on_gpu, has_wgmma
         self.operands, self.precision, self.dtype = FORMS[self.form]
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
         self.poisoned = bool(rng.random() < 0.3)
+        self.count, self.results = 0, []
         self.product()
         self.chain()
+        for _ in range(0 if alone else pick(0, 0, 0, 1, 1, 2)):
+            self.join()
+        self.finish()
 
     def values(self, name, sizes, dtype, scale):
         if ELEMENTS[dtype].is_int:
             return self.rng.integers(-128, 128, sizes)
         values = super().values(name, sizes, dtype, scale)
-        if self.poisoned and name in "xw":
+        if self.poisoned and name[0] in "xw":
             values[tuple(int(self.rng.integers(size)) for size in sizes)] = [np.nan, np.inf, -np.inf][self.rng.integers(3)]
         return values
 
     def product(self):
-        x, w = self.multiply(self.operands, self.dtype, self.precision)
+        self.name, x, w = self.multiply(self.operands, self.dtype, self.precision)
         with np.errstate(invalid="ignore"):
             self.value = x @ w
             self.error = np.abs(x) @ np.abs(w) * self.bound()
@@ -100,11 +106,9 @@ class Combination(products.Product):
         self.name, self.value, self.error = f"v{self.count}", value, error
 
     def chain(self):
-        pick = self.pick
-        self.name, self.count, shape = "p", 0, self.shape
-        results = []
+        pick, shape = self.pick, self.shape
         for _ in range(int(self.rng.integers(4))):
-            kind = pick("columns", "rows", "residual", "function", "function", "second", "reduced")
+            kind = pick("columns", "rows", "residual", "function", "function", "second", *([] if self.alone else ["reduced"]))
             with np.errstate(invalid="ignore", over="ignore"):
                 if kind in ("columns", "rows"):
                     along = kind == "columns"
@@ -119,18 +123,41 @@ class Combination(products.Product):
                     function = pick(*FUNCTIONS) if self.dtype != "i32" else "neg"
                     self.step(f"{function} %{self.name}", FUNCTIONS[function](self.value), self.error * SLOPE[function] + 2.0**-13)
                 elif kind == "reduced":
-                    results += self.reduced()
-                elif not results:
-                    results.append((self.name, self.dtype, self.value, self.error))
+                    self.reduced()
+                elif not self.results:
+                    self.results.append((self.name, self.dtype, self.value, self.error))
+
+    def rounded(self):
+        """The error, with what is lost where each value so far was rounded."""
+        return self.error + (np.abs(self.value) + 4) * EPSILON[self.dtype] * (self.count + 2)
+
+    def join(self):
+        """With a product of x and another w, and a chain of its own."""
+        name, value, error = self.name, self.value, self.rounded()
+        if self.rng.random() < 0.2:
+            self.w_across = not self.w_across
+        self.product()
+        self.chain()
+        with np.errstate(invalid="ignore", over="ignore"):
+            # An infinity times what is about 0 may have either sign.
+            if self.dtype == "i32" or self.poisoned or self.rng.random() < 0.3:
+                self.step(f"sub %{name}, %{self.name}", value - self.value, error + self.rounded())
+            else:
+                other = self.rounded()
+                error = np.abs(value) * other + np.abs(self.value) * error + error * other
+                self.step(f"mul %{name}, %{self.name}", value * self.value, error)
+
+    def finish(self):
+        """Adds the last value to the results."""
+        shape, results = self.shape, self.results
         if self.rng.random() < 0.3 and EPSILON[self.dtype] > EPSILON["f32"]:
             self.emit("wide", f"convert %{self.name}", shape, "f32")
             results.append(("wide", "f32", self.value, self.error))
         elif not any(name == self.name for name, *_ in results):
             results.append((self.name, self.dtype, self.value, self.error))
-        self.results = results
 
     def reduced(self):
-        """The chain goes on with the differences to what each row is reduced to, which may be a result too."""
+        """Goes on with the differences to what each row is reduced to, which may be a result too."""
         combiner = self.pick("max", "min", *(["sum"] if self.dtype != "i32" else []))
         finite = np.isfinite(self.value)
         errors, axis, dtype = np.where(finite, self.error, 0), len(self.shape) - 1, self.dtype
@@ -144,7 +171,8 @@ class Combination(products.Product):
         self.emit(f"{name}b", f"broadcast %{name}, dims = {list(range(axis))}", self.shape, dtype)
         rounding = EPSILON[dtype] * np.abs(total) if dtype != "i32" else 0 * total
         self.step(f"sub %{self.name}, %{name}b", self.value - total[..., None], self.error + (error + rounding)[..., None])
-        return [(name, dtype, total, error)] if self.rng.random() < 0.5 else []
+        if self.rng.random() < 0.5:
+            self.results.append((name, dtype, total, error))
 
     @property
     def text(self):
@@ -212,7 +240,9 @@ def main():
             why = "" if all(a.tobytes() == b.tobytes() for a, b in zip(outputs, again)) else "another run gives other bits"
         return [why] if why else []
 
-    failed = products.check_all(options, lambda rng: Combination(rng, options.large, options.only, on_gpu, has_wgmma), check)
+    # A kernel of the tensor cores of a warp has one product, and reduces no rows; what is fused where they are not chosen may have more.
+    draw = lambda rng: Combination(rng, options.large, options.only, on_gpu, has_wgmma, alone=options.mma)
+    failed = products.check_all(options, draw, check)
     print(f"{options.count - failed} of {options.count} combinations right")
     return 1 if failed else 0
 

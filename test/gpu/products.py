@@ -47,12 +47,13 @@ def beyond(got, value, allowed):
 
 
 class Product:
-    """x times w, its inputs, and the lines of its graph; the checks draw the sizes, and what stands behind the product."""
+    """x times w, or several w, the inputs, and the lines of the graph; the checks draw the sizes, and what stands behind the products."""
 
     def __init__(self, rng):
         self.rng = rng
         self.inputs, self.drawn, self.lines = {}, {}, []  # `drawn`: how each input is.
         self.sizes = {}  # Of the graph's values.
+        self.x, self.products = None, 0
 
     def pick(self, *choices):
         return choices[self.rng.integers(len(choices))]
@@ -80,12 +81,15 @@ class Product:
         return f"{name}t", values.swapaxes(-1, -2)
 
     def multiply(self, operands, dtype, precision=""):
-        """Emits `%p` of m, k, n, batch, w_batch, x_across and w_across; gives x and w."""
-        x_name, x = self.operand("x", self.batch, self.m, self.k, operands, self.x_across)
-        w_name, w = self.operand("w", self.w_batch, self.k, self.n, operands, self.w_across, self.k**-0.5)
+        """Emits `%p`, the next time `%p1`, of m, k, n, batch, w_batch, x_across and w_across; gives its name, x and a w of its own."""
+        number = str(self.products) if self.products else ""
+        self.products += 1
+        self.x = self.x or self.operand("x", self.batch, self.m, self.k, operands, self.x_across)
+        x_name, x = self.x
+        w_name, w = self.operand(f"w{number}", self.w_batch, self.k, self.n, operands, self.w_across, self.k**-0.5)
         self.shape = (*self.batch, self.m, self.n)
-        self.emit("p", f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else ""), self.shape, dtype)
-        return x, w
+        self.emit(f"p{number}", f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else ""), self.shape, dtype)
+        return f"p{number}", x, w
 
     def text_of(self, results):
         """The graph that gives values: pairs of a name and an element type."""

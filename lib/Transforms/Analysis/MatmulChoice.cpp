@@ -16,7 +16,8 @@ namespace {
 
 /// Along columns and the contracted axis; below it a block would be mostly empty, and one launch is quicker than copies before it.
 constexpr int64_t leastWork = 64;
-constexpr size_t maxTmaRank = 5; ///< PTX ISA, "Tensors".
+constexpr size_t maxTmaRank = 5;      ///< PTX ISA, "Tensors".
+constexpr int64_t unknownSize = 4096; ///< What the cost model takes for a size that is not known.
 
 /// Whether there is an mma for such operands, of f32 as what they may be rounded to.
 bool isMultipliedByMma(const Operation &product) {
@@ -38,20 +39,27 @@ Schedule::Unit unitFor(const Operation &product, const TargetInfo &target) {
   return isFaster && isMultipliedByMma(product) ? Schedule::Unit::Mma : Schedule::Unit::Fma;
 }
 
-/// A product that the target's tensor cores take: operands that lie in memory, where TMA or copies of 16 bytes reach them or a copy
+/// Products that the target's tensor cores take: operands that lie in memory, where TMA or copies of 16 bytes reach them or a copy
 /// of them (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
-  int64_t columns, length, batches;
-  size_t rank; ///< Of the loops.
-  DType dtype; ///< Of the operands.
+  int64_t columns, length, batches; ///< Of one product.
+  size_t rank;                      ///< Of the loops.
+  DType dtype;                      ///< Of the operands.
   TensorCoreForm form;
   Schedule::Unit unit;
+  int64_t products = 1; ///< In one kernel, with one first operand.
 };
 
-/// Loop axes of an operand in the order of its memory, behind transposes; nullopt if another op of the region, or one that is free
-/// in a region and has no memory, makes it.
-std::optional<std::vector<int>> axesInMemory(const IterationSpace &space, const Operation &product, unsigned i) {
+/// How an operand of a product lies in memory, behind transposes.
+struct InMemory {
+  const Value *value;
+  std::vector<int> axes; ///< Of the loops, in the order of memory.
+  bool operator==(const InMemory &) const = default;
+};
+
+/// None if another op of the region, or one that is free in a region and has no memory, makes the operand.
+std::optional<InMemory> inMemory(const IterationSpace &space, const Operation &product, unsigned i) {
   std::vector<int> axes = space.axesOfUse(&product, i);
   const Value *value = product.operand(i);
   while (value->definition() && value->definition()->is(OpKind::Transpose)) {
@@ -65,7 +73,7 @@ std::optional<std::vector<int>> axesInMemory(const IterationSpace &space, const 
   const Operation *maker = value->definition();
   if (maker && (space.has(value) || isFreeInRegion(*maker)))
     return std::nullopt;
-  return axes;
+  return InMemory{value, axes};
 }
 
 /// What runs along the contracted axis feeds the product alone. A transpose that is a result too, or is viewed or read at other
@@ -81,14 +89,15 @@ bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> 
 
 /// True if both operands lie in memory as matrices, or several one after the other, that TMA can bring in boxes.
 bool liesInMatrices(const IterationSpace &space, const Operation &product) {
-  auto lhs = axesInMemory(space, product, 0), rhs = axesInMemory(space, product, 1);
+  auto lhs = inMemory(space, product, 0), rhs = inMemory(space, product, 1);
   int m = space.rank() - 3, n = m + 1, k = m + 2;
   auto endsWith = [](const std::vector<int> &axes, int row, int column) {
     return axes.size() <= maxTmaRank && axes.size() >= 2 && axes[axes.size() - 2] == row && axes.back() == column;
   };
   // No tensor map has a size of 0.
   bool isEmpty = std::ranges::any_of(space.axes(), [](const auto &axis) { return axis.extent.constant() == 0; });
-  return !isEmpty && lhs && rhs && (endsWith(*lhs, m, k) || endsWith(*lhs, k, m)) && (endsWith(*rhs, k, n) || endsWith(*rhs, n, k));
+  return !isEmpty && lhs && rhs && (endsWith(lhs->axes, m, k) || endsWith(lhs->axes, k, m)) &&
+         (endsWith(rhs->axes, k, n) || endsWith(rhs->axes, n, k));
 }
 
 /// Batches, or as many as are known.
@@ -119,11 +128,31 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
                            .unit = unit};
 }
 
+/// The products of a region as the work of one kernel. Several have one first operand, and second ones that lie alike: beside each
+/// other these are one with the columns of all, and so are the sums of a warpgroup.
+std::optional<TensorCoreProduct> tensorCoreProducts(const IterationSpace &space, std::span<Operation *const> products,
+                                                    const TargetInfo &target) {
+  auto first = tensorCoreProduct(space, *products[0], target);
+  if (!first || products.size() == 1)
+    return first;
+  if (first->unit != Schedule::Unit::Wgmma)
+    return std::nullopt;
+  auto lhs = inMemory(space, *products[0], 0), rhs = inMemory(space, *products[0], 1);
+  for (const Operation *product : products.subspan(1)) {
+    auto next = tensorCoreProduct(space, *product, target);
+    if (!next || next->form != first->form || inMemory(space, *product, 0) != lhs ||
+        inMemory(space, *product, 1)->axes != rhs->axes)
+      return std::nullopt;
+  }
+  first->products = int64_t(products.size());
+  return first;
+}
+
 /// Blocks of the operands, two parts of 64x64 of the result for each warpgroup, mbarriers, alignment.
-int64_t wgmmaBytes(const Schedule &schedule, const TensorCoreForm &form) {
+int64_t wgmmaBytes(const Schedule &schedule, const TensorCoreForm &form, int64_t products) {
   constexpr int64_t bytes = 2, reserved = 2048; // Of the result.
   size_t n = schedule.block.size() - 2;
-  int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + schedule.block[n]) * swizzledRow;
+  int64_t bm = schedule.block[n - 1], blocks = form.parts * (bm + products * schedule.block[n]) * swizzledRow;
   return schedule.stages * blocks + bm / 64 * 2 * 64 * 64 * bytes + reserved;
 }
 
@@ -156,16 +185,15 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, Schedule::Unit uni
 
 /// Cycles of all waves of programs, where one takes `perBlock` for each block of k.
 double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_t bk, double perBlock, const TargetInfo &target) {
-  constexpr int64_t unknown = 4096;
   constexpr double filling = 1500; // Until the first block is there.
-  int64_t rows = product.rows.constant().value_or(unknown);
+  int64_t rows = product.rows.constant().value_or(unknownSize);
   int64_t programs = product.batches * ((rows + bm - 1) / bm) * ((product.columns + bn - 1) / bn);
   double waves = std::ceil(double(programs) / target.multiprocessors);
   return waves * std::ceil(double(product.length) / double(bk)) * perBlock + filling;
 }
 
 /// L2 gives about 46 bytes a cycle and multiprocessor.
-double trafficOf(int64_t bytes) { return double(bytes) / 46; }
+double trafficOf(double bytes) { return bytes / 46; }
 
 bool holdsRows(const IterationSpace &space) {
   return std::ranges::any_of(space.axes(), [](const LoopAxis &axis) { return axis.held; });
@@ -201,9 +229,16 @@ int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops
   return most;
 }
 
-/// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs. Where
-/// it has whole rows, whose reductions would be a launch of their own otherwise, unless it takes longer than that.
-std::optional<Schedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t wholeValues, const TargetInfo &target) {
+/// A schedule, and the cycles that it takes.
+struct TimedSchedule {
+  Schedule schedule;
+  double cycles;
+};
+
+/// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs. None
+/// if there are more products than the registers of a warpgroup hold sums of; or, of whole rows, whose reductions would be a launch
+/// of their own otherwise, if it takes longer than that.
+std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t wholeValues, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
@@ -214,10 +249,11 @@ std::optional<Schedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t 
   const Tile *best = nullptr;
   double least = 0, leastOfAll = HUGE_VAL;
   for (const Tile &tile : tiles) {
-    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
+    int64_t columns = product.products * tile.bn;
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || columns * (form.promotes ? 2 : 1) > mostWgmmaColumns)
       continue;
-    double math = double(form.products * tile.bm * tile.bn) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
-    double traffic = trafficOf(form.parts * (tile.bm + tile.bn) * swizzledRow);
+    double math = double(form.products * tile.bm * columns) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
+    double traffic = trafficOf(double(form.parts * (tile.bm + columns) * swizzledRow));
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     leastOfAll = std::min(leastOfAll, cycles);
     if (wholeValues && (tile.bn < product.columns || wholeValues * 64 * tile.bn / 128 > mostRegisters))
@@ -232,9 +268,9 @@ std::optional<Schedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t 
   Schedule s = tensorCoreSchedule(product, Schedule::Unit::Wgmma, best->bm, best->bn, form.depth);
   s.warps[product.rank - 3] = best->bm / 16;
   s.stages = enoughStages;
-  while (s.stages > 1 && wgmmaBytes(s, form) > target.maxSharedBytesPerCta)
+  while (s.stages > 1 && wgmmaBytes(s, form, product.products) > target.maxSharedBytesPerCta)
     --s.stages;
-  return s;
+  return TimedSchedule{s, least};
 }
 
 /// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
@@ -261,7 +297,7 @@ Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target)
     int64_t bk = tile.bytesOfK / bytes;
     double math = double(tile.bm * tile.bn * bk) / rate;
     double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bytesOfK) / 128;
-    double perBlock = math + (shared + trafficOf((tile.bm + tile.bn) * tile.bytesOfK)) / 4;
+    double perBlock = math + (shared + trafficOf(double((tile.bm + tile.bn) * tile.bytesOfK))) / 4;
     double cycles = cyclesOf(product, tile.bm, tile.bn, bk, perBlock, target);
     if (!best || cycles < least) {
       best = &tile;
@@ -307,10 +343,10 @@ std::string whyNoMma(const Schedule &schedule, const Operation &product) {
   return "";
 }
 
-int64_t ringBytes(const Schedule &schedule, const Operation &product) {
+int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t products) {
   if (schedule.unit == Schedule::Unit::Wgmma) {
     auto form = tensorCoreForm(product);
-    return form ? wgmmaBytes(schedule, *form) : 0;
+    return form ? wgmmaBytes(schedule, *form, products) : 0;
   }
   if (schedule.unit == Schedule::Unit::Mma)
     return mmaBytes(schedule, product.operand(0)->type().dtype());
@@ -362,18 +398,18 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
 /// Where there are tiles enough, one warp loads and the others multiply larger ones; none else. What lies in rows of k is turned
 /// first (`prepare-operands`), which the other operand must be wide enough for.
 static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operation &product, const TargetInfo &target) {
-  constexpr int64_t unknown = 4096, bk = 16, stages = 4, worthTurning = 512;
+  constexpr int64_t bk = 16, stages = 4, worthTurning = 512;
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   if (target.name != opInfo(OpKind::TmaLoad).needs || product.operand(0)->type().dtype() != DType::F32 ||
       !liesInMatrices(space, product) || !loops[k].extent.isConstant())
     return std::nullopt;
-  int64_t rows = loops[m].extent.constant().value_or(unknown), columns = loops[n].extent.constant().value_or(unknown);
+  int64_t rows = loops[m].extent.constant().value_or(unknownSize), columns = loops[n].extent.constant().value_or(unknownSize);
   // Copies of rows that do not start at multiples of 16 bytes read an element at a time, and cost more than they bring.
-  auto rowOf = [&](unsigned i) { return loops[size_t(axesInMemory(space, product, i)->back())].extent; };
+  auto rowOf = [&](unsigned i) { return loops[size_t(inMemory(space, product, i)->axes.back())].extent; };
   if (!rowOf(0).isMultipleOf(16 / dtypeBytes(DType::F32)) || !rowOf(1).isMultipleOf(16 / dtypeBytes(DType::F32)))
     return std::nullopt;
-  auto isTurned = [&](unsigned i) { return axesInMemory(space, product, i)->back() == int(k); };
+  auto isTurned = [&](unsigned i) { return inMemory(space, product, i)->axes.back() == int(k); };
   if ((isTurned(0) && columns < worthTurning) || (isTurned(1) && rows < worthTurning))
     return std::nullopt;
   constexpr int64_t bm = 128;
@@ -400,15 +436,17 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
 
 //===- Both -===//
 
+static std::vector<Operation *> contractionsOf(std::span<Operation *const> ops) {
+  std::vector<Operation *> contractions;
+  for (Operation *op : ops)
+    if (op->info().axes == AxisRule::Contract)
+      contractions.push_back(op);
+  return contractions;
+}
+
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact) {
-  const Operation *contraction = nullptr;
-  int contractions = 0;
-  for (Operation *op : ops)
-    if (op->info().axes == AxisRule::Contract) {
-      contraction = op;
-      ++contractions;
-    }
+  std::vector<Operation *> contractions = contractionsOf(ops);
   // Kernels of the matmul family reduce with `dot`, and rows of the result where a program has them whole.
   for (Operation *op : ops)
     if (op->info().axes == AxisRule::Reduce && !space.reducesHeld(*op))
@@ -430,32 +468,58 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   for (size_t axis = 0; axis < rank; ++axis)
     if (space.axes()[axis].held && axis != rank - 2)
       return std::nullopt;
-  bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
-  if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
-    if (auto product = tensorCoreProduct(space, *contraction, target)) {
-      if (product->unit == Schedule::Unit::Wgmma)
-        return wgmmaSchedule(*product, wholeValues(space, ops), target);
-      if (!holdsRows(space))
+  DType type = contractions.back()->operand(0)->type().dtype();
+  bool isAllowed = !exact || isInteger(type); // Integers wrap in any order.
+  if (isAllowed && feedsProductAlone(space, ops))
+    if (auto product = tensorCoreProducts(space, contractions, target)) {
+      if (product->unit == Schedule::Unit::Wgmma) {
+        if (auto timed = wgmmaSchedule(*product, wholeValues(space, ops), target))
+          return timed->schedule;
+      } else if (!holdsRows(space)) {
         return mmaSchedule(*product, target);
+      }
     }
   if (holdsRows(space)) // No other unit's warps have rows whole.
     return std::nullopt;
-  DType type = contraction->operand(0)->type().dtype();
-  if (contractions == 1 && feedsProductAlone(space, ops))
-    if (auto ring = fmaRing(space, *contraction, target))
+  if (contractions.size() == 1 && feedsProductAlone(space, ops))
+    if (auto ring = fmaRing(space, *contractions[0], target))
       return ring;
   return fmaSchedule(space, computeDType(type), target);
 }
 
-bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact) {
-  if (exact || schedule.usesTensorCores())
+/// Cycles of L2 in which results that one kernel leaves for another are written and read: of all products but the last.
+static double handingOver(std::span<Operation *const> products, const TargetInfo &target) {
+  double bytes = 0;
+  for (const Operation *product : products.first(products.size() - 1)) {
+    double one = double(dtypeBytes(product->result()->type().dtype()));
+    for (const DimExpr &size : product->result()->type().shape())
+      one *= double(size.constant().value_or(unknownSize));
+    bytes += 2 * one;
+  }
+  return trafficOf(bytes / double(target.multiprocessors));
+}
+
+bool losesTensorCores(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
+                      const TargetInfo &target, bool exact) {
+  std::vector<Operation *> contractions = contractionsOf(ops);
+  if (exact || contractions.empty() || (contractions.size() == 1 && schedule.usesTensorCores()))
     return false;
-  return std::ranges::any_of(ops, [&](Operation *op) {
-    if (op->info().axes != AxisRule::Contract)
-      return false;
-    auto alone = IterationSpace::compute({&op, 1});
-    return alone && tensorCoreProduct(*alone, *op, target);
-  });
+  std::vector<TensorCoreProduct> alone;
+  for (Operation *contraction : contractions) {
+    auto own = IterationSpace::compute({&contraction, 1});
+    if (auto product = own ? tensorCoreProduct(*own, *contraction, target) : std::nullopt)
+      alone.push_back(*product);
+  }
+  if (!schedule.usesTensorCores())
+    return !alone.empty();
+  // Together, the first operand is read once, and what one product gives for another never leaves registers. But all share the
+  // registers for sums, so the tile has fewer columns of each: two have 128 where one has 256, of as many rows, which is the same
+  // traffic from L2; three have 64, of fewer rows for what they bring.
+  double apart = handingOver(contractions, target);
+  for (const TensorCoreProduct &product : alone)
+    apart += wgmmaSchedule(product, 0, target)->cycles;
+  auto together = wgmmaSchedule(*tensorCoreProducts(space, contractions, target), wholeValues(space, ops), target);
+  return !together || together->cycles > apart;
 }
 
 } // namespace minic

@@ -14,12 +14,16 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
 /// What a row of a block in shared memory has, in bytes: the widest swizzle.
 inline constexpr int64_t swizzledRow = 128;
 
+/// Of wgmma's sums, which take 128 registers of a thread then: those of all products of a kernel, side by side.
+inline constexpr int64_t mostWgmmaColumns = 256;
+
 /// How a product's element type and precision go to tensor cores.
 struct TensorCoreForm {
   int64_t depth;         ///< Elements of k in a block: a swizzled row.
   int64_t parts = 1;     ///< 16-bit numbers that an operand is split into.
   int64_t products = 1;  ///< Of parts, in each block.
   bool promotes = false; ///< Each block's products are summed on their own and added to f32 sums in registers.
+  bool operator==(const TensorCoreForm &) const = default;
 };
 /// Of a matmul or dot; nullopt if tensor cores do not take it.
 std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
@@ -27,7 +31,8 @@ std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
 /// Why the tensor cores of a warp do not take a product in blocks as a schedule has them; empty if they do.
 std::string whyNoMma(const Schedule &schedule, const Operation &product);
 
-/// Shared memory of a CTA under a schedule with `stages`, for a product of these operands.
-int64_t ringBytes(const Schedule &schedule, const Operation &product);
+/// Shared memory of a CTA under a schedule with `stages`, for `products` of operands as this one has, of which the first is the
+/// same.
+int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t products);
 
 } // namespace minic

@@ -64,6 +64,26 @@ static bool cutsAlike(const Schedule &a, const Schedule &b, size_t axis) {
          a.vec[axis] == b.vec[axis];
 }
 
+/// What a schedule with stages asks of the products of a region.
+static std::optional<std::string> whyProductsDoNotFit(const Schedule &schedule, const RegionLoops &region,
+                                                      const TargetInfo &target) {
+  auto contracts = [](const Operation *op) { return op->info().axes == AxisRule::Contract; };
+  int64_t products = std::ranges::count_if(region.ops, contracts);
+  if (products == 0 || schedule.stages == 0)
+    return std::nullopt;
+  const Operation &first = **std::ranges::find_if(region.ops, contracts);
+  if (products > 1 && schedule.unit != Schedule::Unit::Wgmma)
+    return "several products, which `unit = wgmma` alone has in one kernel with stages";
+  if (std::string why = schedule.unit == Schedule::Unit::Mma ? whyNoMma(schedule, first) : ""; !why.empty())
+    return why;
+  int64_t columns = products * schedule.block[schedule.block.size() - 2];
+  if (schedule.unit == Schedule::Unit::Wgmma && columns > mostWgmmaColumns)
+    return tooMany(columns, "columns of sums side by side", mostWgmmaColumns);
+  int64_t bytes = ringBytes(schedule, first, products);
+  return bytes > target.maxSharedBytesPerCta ? std::optional(tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta))
+                                             : std::nullopt;
+}
+
 /// `whyUnfit` where the cost model's own schedule is known.
 static std::optional<std::string> whyUnfit(const Schedule &schedule, const Schedule &own, const RegionLoops &region,
                                            const TargetInfo &target, bool exact) {
@@ -80,10 +100,8 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
     return "tensor cores that " + std::string(target.name) + " does not have";
   if (auto parsed = Schedule::parse(schedule.toAttr(), space.rank()); !parsed)
     return parsed.errors().front().message;
-  for (const Operation *op : region.ops)
-    if (op->info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Mma)
-      if (std::string why = whyNoMma(schedule, *op); !why.empty())
-        return why;
+  if (auto why = whyProductsDoNotFit(schedule, region, target))
+    return why;
   for (size_t axis = 0; axis < space.axes().size(); ++axis)
     if (const LoopAxis &loop = space.axes()[axis]; loop.held) {
       if (schedule.block[axis] < loop.extent.constant().value_or(INT64_MAX))
@@ -110,10 +128,6 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
   KernelResources resources = estimateResources(space, schedule, region.ops, region.outputs);
   if (resources.sharedBytes > target.sharedBytesPerCta)
     return tooMany(resources.sharedBytes, "bytes of shared memory", target.sharedBytesPerCta);
-  for (const Operation *op : region.ops)
-    if (int64_t bytes = op->info().axes == AxisRule::Contract && schedule.stages > 0 ? ringBytes(schedule, *op) : 0;
-        bytes > target.maxSharedBytesPerCta)
-      return tooMany(bytes, "bytes of shared memory", target.maxSharedBytesPerCta);
   if (resources.registers > target.maxRegistersPerThread)
     return tooMany(resources.registers, "registers for the values of a thread", target.maxRegistersPerThread);
   // What is not counted takes registers too: nothing runs with less than 32.

@@ -58,7 +58,8 @@ void Epilogue::loadEarly(Builder &builder) {
 }
 
 void Epilogue::emit(Builder &builder, Value *sums) {
-  whole.map(product.product(), sums);
+  for (size_t i = 0; i < product.sums.size(); ++i)
+    whole.map(product.sums[i].value, columnsOf(builder, sums, i));
   EpiloguePart tile = partOf(product.bn(), nullptr);
   std::vector<Operation *> inParts;
   for (Operation *op : ops)
@@ -70,6 +71,21 @@ void Epilogue::emit(Builder &builder, Value *sums) {
       tile.emit(builder, *op, whole);
   if (!inParts.empty())
     emitParts(builder, inParts);
+}
+
+/// The sums of one product, of those of all side by side.
+Value *Epilogue::columnsOf(Builder &builder, Value *sums, size_t i) const {
+  if (product.sums.size() == 1)
+    return sums;
+  std::vector<Value *> operands(size_t(sums->type().rank()) + 1, zero);
+  operands[0] = sums;
+  operands[2] = i ? builder.constantIndex(int64_t(i) * product.bn()) : zero;
+  Value *own =
+      builder
+          .create(OpKind::ExtractTile, operands, std::vector{partOf(product.bn(), nullptr).partOf(product.sums[i].value->type())})
+          ->result();
+  own->setName(product.sums[i].value->name());
+  return own;
 }
 
 void Epilogue::emitParts(Builder &builder, const std::vector<Operation *> &inParts) {

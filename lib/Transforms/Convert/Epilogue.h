@@ -28,6 +28,7 @@ private:
   bool feedsReduction(const Operation &op) const;
   std::pair<bool, bool> runsAlong(Type tile) const;
   bool isInParts(const Operation &op) const;
+  Value *columnsOf(Builder &builder, Value *sums, size_t i) const;
   void emitParts(Builder &builder, const std::vector<Operation *> &inParts);
 
   const ProductKernel &product;

@@ -57,7 +57,7 @@ private:
     int64_t bytesOfSums = tiling.rows * tiling.columns / threads * dtypeBytes(tiling.sums());
     int64_t registers = (bytesOfSums + 2 * bytesOfFragments) / 4 + others;
     return std::max<int64_t>(1, std::min(target.registersPerMultiprocessor / (registers * threads),
-                                         target.maxSharedBytesPerCta / ringBytes(product.schedule, product.dot())));
+                                         target.maxSharedBytesPerCta / ringBytes(product.schedule, product.dot(), 1)));
   }
 
   //===- The sweep -===//
@@ -81,7 +81,7 @@ private:
     Type sums = context.tile(tiling.sums(), std::array{tiling.rows, tiling.columns}, context.layout(tiling.accumulators()));
     Value *none = top.constant(sums, isFloat(tiling.sums()) ? Attribute(0.0) : Attribute(0));
     Operation *sweep = top.create(OpKind::For, {zero, top.dim(product.length()), top.constantIndex(product.bk()), none}, {sums});
-    sweep->result()->setName(product.product()->name());
+    sweep->result()->setName(product.sums[0].value->name());
     Block &body = sweep->addRegion();
     Value *at = body.addArgument(context.index(), "at"), *acc = body.addArgument(sums, "acc");
     Builder inner(body);
@@ -167,7 +167,7 @@ private:
     builder.create(OpKind::BarrierOp, {}, {});
     ValueMap map;
     Type rows = context.tile(tiling.sums(), extents, context.layout(layout));
-    map.map(product.product(), builder.create(OpKind::SharedLoad, {turned}, {rows})->result());
+    map.map(product.sums[0].value, builder.create(OpKind::SharedLoad, {turned}, {rows})->result());
     EpiloguePart emitter(context, product.axisM, {extents.begin(), extents.end()}, layout, start[0], start[1]);
     for (Operation *op : product.epilogue())
       emitter.emit(builder, *op, map);
@@ -188,8 +188,8 @@ private:
 
 /// Why the kernel's product is none for fragments; empty if it is.
 std::string whyNot(const ProductKernel &product) {
-  if (product.dots.size() > 1 || product.promotes)
-    return "its product has parts or sums of blocks, which mma does not have here";
+  if (product.sums.size() > 1 || product.sums[0].dots.size() > 1 || product.promotes)
+    return "it has several products, or one with parts or sums of blocks, which mma does not have here";
   for (unsigned i : {0u, 1u})
     if (!liesInRowsOfK(product, i) && !canTurnFragments(product.load(i).result()->type().dtype()))
       return "an operand of its product does not lie in rows of the contracted axis, and mma turns 16-bit elements and f64 alone";

@@ -22,6 +22,7 @@
 #include "minic/Transforms/Analysis/Bounds.h"
 
 #include <array>
+#include <map>
 #include <numeric>
 
 namespace minic {
@@ -126,6 +127,7 @@ public:
         if (op.is(OpKind::Dot))
           dots.push_back(&op);
       });
+      blocks.clear();
       for (Operation *dot : dots) {
         auto schedule = stagedSchedule(*kernel, dot->result()->type().rank());
         if (!schedule)
@@ -133,17 +135,28 @@ public:
         if (auto done = prepare(*kernel, *schedule, *dot); !done)
           return done;
       }
+      dropUnusedLoads(*kernel);
       KernelSignature(*kernel).dropUnused();
     }
     return {};
   }
 
 private:
+  /// So that the kernel does not need what was copied.
+  static void dropUnusedLoads(Function &kernel) {
+    std::vector<Operation *> loads;
+    walk(kernel.body(), [&](Operation &op) {
+      if (op.is(OpKind::Load) && op.result()->uses().empty())
+        loads.push_back(&op);
+    });
+    for (Operation *load : loads)
+      load->erase();
+  }
+
   Expected<void> prepare(Function &kernel, const Schedule &schedule, Operation &dot) {
     std::array<std::vector<Value *>, 2> operands;
-    std::array<Operation *, 2> loads{dot.operand(0)->definition(), dot.operand(1)->definition()};
     for (unsigned i : {0u, 1u}) {
-      Operation *load = loads[i];
+      Operation *load = dot.operand(i)->definition();
       if (!load || !load->is(OpKind::Load) || load->attr("steps") || accessBuffer(*load)->type().rank() < 2)
         return {}; // specialize-warps says what is wrong with it.
       auto core = tensorCoreForm(dot);
@@ -155,22 +168,21 @@ private:
         operands[i] = {dot.operand(i)};
         continue;
       }
-      auto buffers = copies.add(kernel, load->operand(0), form.types, form.suffix(),
-                                [&](Builder &builder, Value *x) { return CopyBody(builder, form).run(x); });
-      if (!buffers)
-        return buffers.takeErrors();
-      for (Value *buffer : *buffers)
-        operands[i].push_back(loadFrom(*load, buffer, form.turned));
+      std::vector<Value *> &copied = blocks[{load, form.suffix()}];
+      if (copied.empty()) {
+        auto buffers = copies.add(kernel, load->operand(0), form.types, form.suffix(),
+                                  [&](Builder &builder, Value *x) { return CopyBody(builder, form).run(x); });
+        if (!buffers)
+          return buffers.takeErrors();
+        for (Value *buffer : *buffers)
+          copied.push_back(loadFrom(*load, buffer, form.turned));
+      }
+      operands[i] = copied;
     }
     if (operands[0].size() > 1)
       multiplyParts(dot, operands[0], operands[1]);
     else
       dot.setOperands(std::vector{operands[0][0], operands[1][0], dot.operand(2)});
-    if (loads[0] == loads[1])
-      loads[1] = nullptr;
-    for (Operation *load : loads) // So that the kernel does not need what was copied.
-      if (load && load->result()->uses().empty())
-        load->erase();
     return {};
   }
 
@@ -238,6 +250,8 @@ private:
   Function &plan;
   Context &context;
   OperandCopies copies;
+  /// Of copies in a form, by what loaded a kernel's operand: several products may have one.
+  std::map<std::pair<Operation *, std::string_view>, std::vector<Value *>> blocks; // Looked up only.
 };
 
 } // namespace

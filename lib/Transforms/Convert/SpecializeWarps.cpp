@@ -1,4 +1,4 @@
-// specialize-warps: a product becomes the work of two kinds of warps, as #matmul<stages = ...> says.
+// specialize-warps: products become the work of two kinds of warps, as #matmul<stages = ...> says.
 //
 //   %c = for %k ... {                           role producer {                 role consumer, instances = 2 {
 //     %x_t = load %x, %row, %k                    for %k ... {                    for %k ... {
@@ -11,8 +11,11 @@
 //
 // One thread of the producer starts copies of the operands' blocks into shared memory; each consumer, a warpgroup, multiplies its
 // 64 rows of the tile. Here there is one block on chip at a time, and one tile for each program: `pipeline` and `persist` change
-// that. Without `unit = wgmma` there is one consumer, of warps whose threads add up products by fma. TMA gives 0 where an operand
+// that. Several products with one first operand are one whose second operand has the columns of all: their blocks lie side by side
+// on chip, their sums in the consumers' registers, and the epilogue takes its columns of each. Without `unit = wgmma` there is one
+// product and one consumer, of warps whose threads add up products by fma. TMA gives 0 where an operand
 // ends and drops nothing else, so the masks of the operands are not needed any more.
+#include "../Analysis/MatmulChoice.h"
 #include "WarpSpecializer.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Transforms/Analysis/Bounds.h"
@@ -45,7 +48,7 @@ private:
   }
 
   Value *emitSweep(Builder &builder) override {
-    Type sums = partType(product.dot().result()->type().dtype(), bn);
+    Type sums = partType(product.dot().result()->type().dtype(), product.columns());
     Type inflight = context.withKind(sums, TypeKind::Inflight), carried = product.promotes ? sums : inflight;
     Value *none = product.promotes ? builder.constant(sums, 0.0) : builder.create(OpKind::Undefined, {}, {inflight})->result();
     Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero, none}, {context.index(), carried});
@@ -68,20 +71,20 @@ private:
 
   /// The products of one block, added to `acc`, from the second block on, or where that is null to each other alone.
   Value *emitProducts(Builder &builder, Value *position, Value *acc, Value *at, Type inflight) {
-    std::map<const Operation *, Value *> blocks;
-    for (const Operation *load : order)
-      blocks[load] = stageOf(builder, operands.at(load), position);
+    const std::vector<Operation *> &dots = product.sums[0].dots;
+    std::vector<Value *> blocks;
+    for (const Operand &operand : operands)
+      blocks.push_back(stageOf(builder, operand, position));
     if (crew.consumers > 1)
-      for (const Operation *each : product.dots) {
-        Value *&block = blocks[each->operand(0)->definition()];
+      for (size_t step = 0; step < dots.size(); ++step) {
+        Value *&block = blocks[indexOf(step, 0)];
         if (block->definition()->is(OpKind::Stage))
           block = rowsOfGroup(builder, block);
       }
     Value *later = acc ? builder.compare("gt", at, zero) : nullptr;
-    for (const Operation *each : product.dots) {
-      Operation *lhs = each->operand(0)->definition(), *rhs = each->operand(1)->definition();
-      bool isRowMajor = accessDims(*rhs).back() == axisM + 1;
-      std::vector<Value *> values{blocks[lhs], blocks[rhs]};
+    for (size_t step = 0; step < dots.size(); ++step) {
+      bool isRowMajor = accessDims(*dots[step]->operand(1)->definition()).back() == axisM + 1;
+      std::vector<Value *> values{blocks[indexOf(step, 0)], blocks[indexOf(step, 1)]};
       if (acc)
         values.push_back(acc);
       if (later)
@@ -132,8 +135,7 @@ private:
     Builder inner(body);
     inner.setLoc(product.dot().loc());
     inner.create(OpKind::MbarrierWait, {full, position}, {});
-    Value *lhs = alongLoops(inner, position, product.load(0));
-    Value *rhs = alongLoops(inner, position, product.load(1));
+    Value *lhs = alongLoops(inner, position, operands[indexOf(0, 0)]), *rhs = alongLoops(inner, position, operands[indexOf(0, 1)]);
     Value *sum = inner.create(OpKind::Dot, {lhs, rhs, acc}, {sums}, {{"axes", Attribute::ints({2})}})->result();
     inner.create(OpKind::MbarrierArrive, {empty, position}, {});
     Value *next = inner.scalarOp(OpKind::Add, {position, one});
@@ -142,8 +144,9 @@ private:
   }
 
   /// An operand's block with the axes of the loops.
-  Value *alongLoops(Builder &builder, Value *position, const Operation &load) const {
-    Value *block = stageOf(builder, operands.at(&load), position);
+  Value *alongLoops(Builder &builder, Value *position, const Operand &operand) const {
+    const Operation &load = *operand.pieces[0].load;
+    Value *block = stageOf(builder, operand, position);
     std::vector<int64_t> dims = accessDims(load), extents(3, 1), strides(3, 1);
     for (size_t i : {size_t(1), size_t(2)}) {
       size_t axis = size_t(dims[dims.size() - i] - axisM);
@@ -165,6 +168,9 @@ std::string whyNoWgmma(const ProductKernel &product, const Operation &dot) {
     return "its product is not of f16, bf16, 8-bit numbers, or of f32 with `precision = tf32`";
   if (product.bk() * bytes != swizzle)
     return "its bk is not " + std::to_string(swizzle / bytes) + ", of " + std::to_string(swizzle) + " bytes";
+  if (product.columns() > mostWgmmaColumns)
+    return "its products have " + std::to_string(product.columns()) + " columns side by side, more than " +
+           std::to_string(mostWgmmaColumns);
   for (unsigned i : {0u, 1u}) {
     const Operation &load = *dot.operand(i)->definition();
     std::string which = i == 0 ? "its first operand" : "its second operand";
@@ -177,7 +183,7 @@ std::string whyNoWgmma(const ProductKernel &product, const Operation &dot) {
 /// The same of fused multiply-adds.
 std::string whyNoFma(const ProductKernel &product, const Operation &dot) {
   DType dtype = dot.operand(0)->type().dtype();
-  return product.dots.size() > 1 || product.promotes || computeDType(dtype) != dtype
+  return product.sums.size() > 1 || product.sums[0].dots.size() > 1 || product.promotes || computeDType(dtype) != dtype
              ? "its product is not one dot of a type that is multiplied as it is"
              : "";
 }
@@ -193,7 +199,7 @@ Expected<void> passes::specializeWarps(Function &kernel, PassContext &pass) {
   if (pass.target.name != opInfo(OpKind::TmaLoad).needs)
     return cannotMultiply(kernel, product->dot().loc(), std::string(pass.target.name) + " has no TMA");
   bool isWgmma = product->schedule.unit == Schedule::Unit::Wgmma;
-  for (const Operation *dot : product->dots)
+  for (const Operation *dot : product->sums[0].dots)
     if (std::string why = isWgmma ? whyNoWgmma(*product, *dot) : whyNoFma(*product, *dot); !why.empty())
       return cannotMultiply(kernel, dot->loc(), why);
   if (isWgmma)

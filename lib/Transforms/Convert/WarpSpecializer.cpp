@@ -18,7 +18,7 @@ WarpSpecializer::WarpSpecializer(Function &kernel, ProductKernel &product)
 
 void WarpSpecializer::run() {
   top.setLoc(product.dot().loc());
-  makeMaps();
+  makeOperands();
   makeRing();
   emitProducer();
   emitConsumer();
@@ -40,18 +40,31 @@ void WarpSpecializer::shareRegisters() {
 
 //===-- Operands -----------------------------------------------------------------------------------------------------------===//
 
-void WarpSpecializer::makeMaps() {
-  for (const Operation *each : product.dots)
+size_t WarpSpecializer::indexOf(size_t step, unsigned i) const {
+  std::vector<Operation *> loads = product.loads(step, i);
+  auto isIt = [&](const Operand &operand) { return std::ranges::equal(operand.pieces, loads, {}, &Piece::load); };
+  return size_t(std::ranges::find_if(operands, isIt) - operands.begin());
+}
+
+void WarpSpecializer::makeOperands() {
+  for (size_t step = 0; step < product.sums[0].dots.size(); ++step)
     for (unsigned i : {0u, 1u}) {
-      Operation *load = each->operand(i)->definition();
-      if (operands.count(load))
+      if (indexOf(step, i) < operands.size())
         continue;
-      order.push_back(load);
-      operands.emplace(load, makeOperand(load, i, each->wordAttr("precision") == "tf32"));
+      Operand operand{};
+      for (Operation *load : product.loads(step, i))
+        operand.pieces.push_back(makePiece(load, i, int64_t(operand.pieces.size())));
+      const Piece &last = operand.pieces.back();
+      std::vector<int64_t> extents = last.whole.extents();
+      operand.block = memoryOf(last.whole.dtype(), {last.row + extents[0], last.column + extents[1]});
+      operand.memory = top.create(OpKind::AllocShared, {}, {operand.block})->result();
+      operand.memory->setName(operand.pieces[0].load->operand(0)->name() + "_s");
+      operands.push_back(std::move(operand));
     }
 }
 
-WarpSpecializer::Operand WarpSpecializer::makeOperand(Operation *load, unsigned i, bool tf32) {
+/// A second operand stands beside `before` others, where its columns follow theirs.
+WarpSpecializer::Piece WarpSpecializer::makePiece(Operation *load, unsigned i, int64_t before) {
   std::vector<int64_t> box = boxOf(*load), block = {box.end() - 2, box.end()};
   Type buffer = load->operand(0)->type();
   // Rows that no operand has take TMA as long as others: 16 rows of x in a block of 64 would be read at two thirds of the speed.
@@ -65,11 +78,14 @@ WarpSpecializer::Operand WarpSpecializer::makeOperand(Operation *load, unsigned 
                   .shape = buffer.shape(),
                   .swizzle = whole.swizzle(),
                   .box = box,
-                  .tf32 = tf32};
-  Operand operand{load, signature.addTensorMap(load->operand(0), context.type(map)), nullptr, whole, brought};
-  operand.memory = top.create(OpKind::AllocShared, {}, {operand.block})->result();
-  operand.memory->setName(load->operand(0)->name() + "_s");
-  return operand;
+                  .tf32 = product.dot().wordAttr("precision") == "tf32"};
+  bool inRowsOfN = accessDims(*load).back() == axisM + 1;
+  return {.load = load,
+          .map = signature.addTensorMap(load->operand(0), context.type(map)),
+          .row = inRowsOfN ? 0 : before * bn,
+          .column = inRowsOfN ? before * bn : 0,
+          .whole = whole,
+          .box = brought};
 }
 
 std::vector<int64_t> WarpSpecializer::boxOf(const Operation &load) const {
@@ -87,14 +103,15 @@ void WarpSpecializer::makeRing() {
   empty = top.create(OpKind::MbarrierInit, {}, {single}, {{"count", Attribute(crew.consumers * crew.consumerWarps)}})->result();
   full->setName("full");
   empty->setName("empty");
-  for (const Operation *load : order)
-    top.create(OpKind::TmaPrefetch, {operands.at(load).map}, {});
+  for (const Operand &operand : operands)
+    for (const Piece &piece : operand.pieces)
+      top.create(OpKind::TmaPrefetch, {piece.map}, {});
   zero = top.constantIndex(0);
   one = top.constantIndex(1);
   step = top.constantIndex(bk);
   length = top.dim(product.length());
-  for (const Operation *load : order)
-    if (const Operand &operand = operands.at(load); operand.box != operand.block)
+  for (const Operand &operand : operands)
+    if (std::ranges::any_of(operand.pieces, [](const Piece &piece) { return piece.box != piece.whole; }))
       clear(operand);
   top.create(OpKind::BarrierOp, {}, {});
 }
@@ -138,18 +155,18 @@ void WarpSpecializer::emitProducer() {
   inner.setLoc(product.dot().loc());
   inner.create(OpKind::MbarrierWait, {empty, position}, {}, {{"lap", Attribute::word("previous")}});
   int64_t bytes = 0;
-  for (const Operation *load : order)
-    bytes += stageBytes(operands.at(load).box);
+  for (const Operand &operand : operands)
+    for (const Piece &piece : operand.pieces)
+      bytes += stageBytes(piece.box);
   inner.create(OpKind::MbarrierExpect, {full, position}, {}, {{"bytes", Attribute(bytes)}});
-  for (const Operation *load : order) {
-    const Operand &operand = operands.at(load);
+  for (const Operand &operand : operands) {
     Value *block = stageOf(inner, operand, position);
-    if (operand.box != operand.block)
-      block = inner.create(OpKind::SharedView, {block, zero, zero}, {operand.box})->result();
-    std::vector<Value *> arguments{operand.map, block, full, position};
-    for (Value *index : product.indicesOf(*load, at))
-      arguments.push_back(index);
-    inner.create(OpKind::TmaLoad, arguments, std::vector<Type>());
+    for (const Piece &piece : operand.pieces) {
+      std::vector<Value *> arguments{piece.map, pieceOf(inner, operand, piece, block), full, position};
+      for (Value *index : product.indicesOf(*piece.load, at))
+        arguments.push_back(index);
+      inner.create(OpKind::TmaLoad, arguments, std::vector<Type>());
+    }
   }
   Value *next = inner.scalarOp(OpKind::Add, {position, one});
   inner.create(OpKind::Yield, {next}, {});
@@ -158,8 +175,16 @@ void WarpSpecializer::emitProducer() {
 
 Value *WarpSpecializer::stageOf(Builder &builder, const Operand &operand, Value *position) const {
   Value *stage = builder.create(OpKind::Stage, {operand.memory, position}, {operand.block})->result();
-  stage->setName(operand.load->operand(0)->name() + "_b");
+  stage->setName(operand.pieces[0].load->operand(0)->name() + "_b");
   return stage;
+}
+
+/// What TMA brings of a piece, in an operand's block.
+Value *WarpSpecializer::pieceOf(Builder &builder, const Operand &operand, const Piece &piece, Value *block) const {
+  if (piece.box == operand.block)
+    return block;
+  auto place = [&](int64_t at) { return at == 0 ? zero : builder.constantIndex(at); };
+  return builder.create(OpKind::SharedView, {block, place(piece.row), place(piece.column)}, {piece.box})->result();
 }
 
 void WarpSpecializer::emitConsumer() {
@@ -175,7 +200,7 @@ void WarpSpecializer::emitConsumer() {
   if (sums->type().isInflight())
     sums = builder.create(OpKind::WgmmaWait, {sums}, {context.withKind(sums->type(), TypeKind::Tile)}, {{"pending", Attribute(0)}})
                ->result();
-  sums->setName(product.product()->name());
+  sums->setName(product.sums[0].value->name());
   epilogue.emit(builder, sums);
   builder.create(OpKind::Yield, {}, {});
 }

@@ -1,4 +1,4 @@
-// What a product's kernel has in common whatever multiplies: operands that TMA brings, the ring that they go through, the
+// What kernels of products have in common whatever multiplies: operands that TMA brings, the ring that they go through, the
 // producer's role, and the epilogue in parts. Private to specialize-warps.
 #pragma once
 
@@ -6,7 +6,6 @@
 #include "../ProductKernel.h"
 
 #include <algorithm>
-#include <map>
 
 namespace minic {
 
@@ -17,10 +16,18 @@ public:
   void run();
 
 protected:
-  struct Operand {
+  /// What one load was, in a block of shared memory.
+  struct Piece {
     const Operation *load;
-    Value *map, *memory;
-    Type block, box; ///< Of shared memory: what is multiplied, and as much of it as TMA brings.
+    Value *map;
+    int64_t row, column; ///< Where it starts in the block.
+    Type whole, box;     ///< Its own part of the block, and as much of it as TMA brings.
+  };
+  /// What is multiplied at a time: a block of the first operand, or blocks of the second operands of all products side by side.
+  struct Operand {
+    std::vector<Piece> pieces;
+    Type block;
+    Value *memory;
   };
   /// Who works.
   struct Crew {
@@ -48,6 +55,8 @@ protected:
   void shareRegisters();
   /// The block's extents in the order of memory; 1 along batches.
   std::vector<int64_t> boxOf(const Operation &load) const;
+  /// The operand of the dots number `step`, in `operands`.
+  size_t indexOf(size_t step, unsigned i) const;
   /// An operand's block at a ring position.
   Value *stageOf(Builder &builder, const Operand &operand, Value *position) const;
   Type partType(DType dtype, int64_t columns) const;
@@ -58,17 +67,17 @@ protected:
   int64_t axisM, bm, bn, bk;
   Crew crew;
   Part part;
-  bool bringsRowsThereAre = false;               ///< TMA leaves out rows of the first operand that lie outside of it.
-  std::map<const Operation *, Operand> operands; ///< By what loads them. Looked up only.
-  std::vector<const Operation *> order;          ///< Of the operands, the first dot's first.
+  bool bringsRowsThereAre = false; ///< TMA leaves out rows of the first operand that lie outside of it.
+  std::vector<Operand> operands;   ///< The first dot's first.
   Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *length = nullptr;
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:
-  void makeMaps();
-  Operand makeOperand(Operation *load, unsigned i, bool tf32);
+  void makeOperands();
+  Piece makePiece(Operation *load, unsigned i, int64_t before);
   void makeRing();
   void clear(const Operand &operand);
+  Value *pieceOf(Builder &builder, const Operand &operand, const Piece &piece, Value *block) const;
   Block &addRole(std::string_view name, int64_t warps, int64_t instances, const std::vector<NamedAttribute> &more);
   void emitProducer();
   void emitConsumer();

@@ -5,11 +5,12 @@
 //   %y = sub %x, %b                         }
 //
 // Groups grow along edges from producer to consumer, in program order. Two groups merge if the merged one has a common loop nest
-// (IterationSpace) and a schedule, fits the target as one kernel (KernelResources), closes no cycle, gives outputs that every
-// program owns alone, and repeats no expensive work. Constants, broadcasts, transposes, slices and the like cost nothing in a
-// region and are copied to each one that reads through them, where slices, pads, concats and gathers read memory, so never what
-// their own region makes; reshapes are views of memory and stand between regions, and tables (constants that are lists) are memory
-// that regions read. In eager mode every op is its own group.
+// (IterationSpace) and a schedule, keeps products on tensor cores and no slower there (losesTensorCores), fits the target as one
+// kernel (KernelResources), closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
+// Constants, broadcasts, transposes, slices and the like cost nothing in a region and are copied to each one that reads through
+// them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory
+// and stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode every op is its own
+// group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
@@ -228,7 +229,7 @@ private:
     if (!space)
       return false;
     auto schedule = chooseSchedule(*space, region, context.target, context.exact());
-    if (!schedule || losesTensorCores(*schedule, region, context.target, context.exact()))
+    if (!schedule || losesTensorCores(*schedule, *space, region, context.target, context.exact()))
       return false;
 
     // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs; of one that is held

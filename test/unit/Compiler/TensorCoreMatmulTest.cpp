@@ -48,6 +48,53 @@ TEST(TensorCoreMatmul, TwoStagesGoRound) { check({.M = 200, .K = 456, .N = 128, 
 // Bands of 2 rows of tiles, and of the one that is left.
 TEST(TensorCoreMatmul, TilesInBands) { check({.M = 300, .K = 72, .N = 192, .raster = 2, .hasBias = true, .multiprocessors = 2}); }
 
+// Products with one x, whose columns stand side by side: one wgmma in each block.
+TEST(TensorCoreMatmul, TwoProducts) {
+  std::string text = check({.M = 64, .K = 136, .N = 64, .hasBias = true, .products = 2});
+  EXPECT_EQ(text.find(" = wgmma "), text.rfind(" = wgmma "));
+  EXPECT_EQ(text.find("kernel @"), text.rfind("kernel @"));
+}
+TEST(TensorCoreMatmul, TwoProductsForTwoConsumers) {
+  check({.M = 200, .K = 200, .N = 192, .bm = 128, .bn = 128, .hasBias = true, .hasResidual = true, .hasRelu = true, .products = 2});
+}
+TEST(TensorCoreMatmul, TwoProductsOfTransposedWeights) {
+  check({.M = 130, .K = 136, .N = 200, .bm = 128, .bn = 128, .isTransposed = true, .hasBias = true, .products = 2});
+}
+TEST(TensorCoreMatmul, TwoProductsOfRowsThatLieAcross) {
+  check({.M = 136, .K = 136, .N = 72, .bm = 128, .isAcross = true, .hasResidual = true, .givesSums = true, .products = 2});
+}
+TEST(TensorCoreMatmul, TwoProductsOfOddSizes) {
+  check({.M = 70, .K = 77, .N = 131, .bn = 128, .hasBias = true, .hasResidual = true, .products = 2});
+}
+TEST(TensorCoreMatmul, TwoProductsOfFewRows) { check({.M = 5, .K = 200, .N = 192, .bn = 128, .hasBias = true, .products = 2}); }
+TEST(TensorCoreMatmul, TwoProductsOfOneBlock) { check({.M = 64, .K = 64, .N = 128, .bn = 128, .stages = 1, .products = 2}); }
+TEST(TensorCoreMatmul, TwoProductsOfNamedRows) {
+  for (int64_t rows : {0, 1, 200})
+    check({.M = rows, .K = 72, .N = 128, .hasBias = true, .rowsInText = isNamed, .products = 2});
+}
+TEST(TensorCoreMatmul, ThreeAndFourProducts) {
+  for (int64_t products : {3, 4})
+    for (bool isTransposed : {false, true})
+      check({.M = 130,
+             .K = 136,
+             .N = 72,
+             .bm = 128,
+             .stages = 2,
+             .isTransposed = isTransposed,
+             .hasBias = true,
+             .products = products});
+}
+// A NaN of one product is in its column, and not in that of the other beside it.
+TEST(TensorCoreMatmul, SpecialValuesOfTwoProducts) {
+  Product p{.M = 64, .K = 72, .N = 128, .bn = 128, .hasBias = true, .products = 2};
+  check(p, [&](std::vector<HostTensor> &inputs) {
+    inputs[1].set(71 * p.N + 127, NAN);
+    inputs[1].set(5 * p.N + 64, -INFINITY);
+    inputs.back().set(70 * p.N + 0, INFINITY);
+    inputs.back().set(0 * p.N + 63, NAN);
+  });
+}
+
 TEST(TensorCoreMatmul, SpecialValuesStayInTheirRowsAndColumns) {
   for (bool isTransposed : {false, true}) {
     Product p{.M = 130, .K = 72, .N = 128, .bm = 128, .bn = 128, .isTransposed = isTransposed, .hasBias = true};

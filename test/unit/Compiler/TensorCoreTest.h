@@ -11,7 +11,7 @@ namespace minic::test {
 constexpr double bf16Rounding = 0x1p-8, f32Rounding = 0x1p-24; // Half a unit in the last place, relative.
 constexpr int64_t isNamed = -1;
 
-/// y = relu(x w + b + r), with what is asked for.
+/// y = relu(x w + b + r - x w2 - x w3), with what is asked for.
 struct Product {
   int64_t M, K, N;
   int64_t bm = 64, bn = 64, stages = 4, raster = 8;
@@ -20,6 +20,7 @@ struct Product {
   bool givesRounded = true, givesSums = false; ///< y in bf16 (of integers in i32); x w alone in f32 or i32.
   int64_t rowsInText = 0;                      ///< 0: M; isNamed: a name.
   int64_t multiprocessors = 3;                 ///< Few, so that a program has several tiles.
+  int64_t products = 1;                        ///< Of x, in one kernel.
   DType dtype = DType::BF16;                   ///< Of x and w.
   std::string precision;
   std::string schedule; ///< Instead of the tensor cores' one.
@@ -55,6 +56,8 @@ inline std::string graphText(const Product &p) {
     text += ", %b: " + tensor(n, p.roundedType());
   if (p.hasResidual)
     text += ", %r: " + rounded;
+  for (int64_t i = 2; i <= p.products; ++i)
+    text += ", %w" + std::to_string(i) + ": " + tensor(p.isTransposed ? n + "x" + k : k + "x" + n, p.dtype);
   text += ") -> (" + std::string(p.givesRounded ? "y: " + rounded : "") + (p.givesRounded && p.givesSums ? ", " : "") +
           (p.givesSums ? "s: " + sums : "") + ") {\n";
   std::string last;
@@ -69,12 +72,15 @@ inline std::string graphText(const Product &p) {
     else
       step(name, "convert %" + from + " : " + type);
   };
-  if (p.isTransposed)
-    step("wt", "transpose %w, perm = [1, 0] : " + tensor(k + "x" + n, p.dtype));
   if (p.isAcross)
     step("xt", "transpose %x, perm = [1, 0] : " + tensor(m + "x" + k, p.dtype));
-  step("s", "matmul " + std::string(p.isAcross ? "%xt, " : "%x, ") + (p.isTransposed ? "%wt" : "%w") +
-                (p.precision.empty() ? "" : ", precision = " + p.precision) + " : " + sums);
+  auto multiply = [&](const std::string &number) {
+    if (p.isTransposed)
+      step("wt" + number, "transpose %w" + number + ", perm = [1, 0] : " + tensor(k + "x" + n, p.dtype));
+    step("s" + number, "matmul " + std::string(p.isAcross ? "%xt, " : "%x, ") + (p.isTransposed ? "%wt" : "%w") + number +
+                           (p.precision.empty() ? "" : ", precision = " + p.precision) + " : " + sums);
+  };
+  multiply("");
   if (p.hasBias) {
     converted("bf", "b", tensor(n, p.sumType()));
     step("bb", "broadcast " + last + ", dims = [1] : " + sums);
@@ -84,6 +90,11 @@ inline std::string graphText(const Product &p) {
     std::string before = last;
     converted("rf", "r", sums);
     step("q", "add " + before + ", " + last + " : " + sums);
+  }
+  for (int64_t i = 2; i <= p.products; ++i) {
+    std::string before = last, number = std::to_string(i);
+    multiply(number);
+    step("d" + number, "sub " + before + ", %s" + number + " : " + sums);
   }
   if (p.hasRelu)
     step("p", "relu " + last + " : " + sums);
@@ -193,7 +204,8 @@ inline void expectNear(const Product &p, double got, double want, double toleran
 inline void checkNumbers(const Product &p, const Ran &ran) {
   ASSERT_EQ(ran.results.size(), size_t(p.givesRounded) + size_t(p.givesSums));
   const HostTensor &x = ran.inputs[0], &w = ran.inputs[1];
-  const HostTensor *bias = p.hasBias ? &ran.inputs[2] : nullptr, *residual = p.hasResidual ? &ran.inputs.back() : nullptr;
+  const HostTensor *bias = p.hasBias ? &ran.inputs[2] : nullptr,
+                   *residual = p.hasResidual ? &ran.inputs[p.hasBias ? 3 : 2] : nullptr;
   auto operand = [&](const HostTensor &tensor, int64_t i) {
     return p.precision == "tf32" ? roundedTo11Bits(tensor.get(i), !p.warps.empty()) : tensor.get(i);
   };
@@ -202,23 +214,28 @@ inline void checkNumbers(const Product &p, const Ran &ran) {
     for (int64_t n = 0; n < p.N; ++n) {
       long double sum = 0;
       double size = 0;
-      for (int64_t k = 0; k < p.K; ++k) {
-        long double product = static_cast<long double>(operand(x, p.isAcross ? k * p.M + m : m * p.K + k)) *
-                              operand(w, p.isTransposed ? n * p.K + k : k * p.N + n);
-        sum += product;
-        size += std::fabs(double(product));
-      }
+      auto multiply = [&](const HostTensor &weights, int sign) {
+        for (int64_t k = 0; k < p.K; ++k) {
+          long double product = static_cast<long double>(operand(x, p.isAcross ? k * p.M + m : m * p.K + k)) *
+                                operand(weights, p.isTransposed ? n * p.K + k : k * p.N + n);
+          sum += sign * product;
+          size += std::fabs(double(product));
+        }
+      };
+      multiply(w, 1);
       if (p.givesSums)
         expectNear(p, ran.results.back().get(m * p.N + n), double(sum), sumBound(p) * size, m, n);
       for (double more : {bias ? bias->get(n) : 0, residual ? residual->get(m * p.N + n) : 0}) {
         sum += more;
         size += std::fabs(more);
       }
+      for (int64_t i = 1; i < p.products; ++i)
+        multiply(ran.inputs[ran.inputs.size() - size_t(i)], -1);
       double want = p.hasRelu && sum < 0 ? 0 : double(sum);
-      // Two sums more, and one rounding to bf16.
+      // Two sums more, those of other products, and one rounding to bf16.
       if (p.givesRounded)
         expectNear(p, ran.results[0].get(m * p.N + n), want,
-                   std::fabs(want) * last + (sumBound(p) + 2 * rounding) * (1 + last) * size, m, n);
+                   std::fabs(want) * last + (sumBound(p) + double(1 + p.products) * rounding) * (1 + last) * size, m, n);
       if (::testing::Test::HasFatalFailure())
         return;
     }

@@ -71,6 +71,10 @@ TEST_P(TensorCoreTypes, OneStage) { check(of({.M = 66, .K = 272, .N = 64, .stage
 TEST_P(TensorCoreTypes, TwoStagesGoRound) {
   check(of({.M = 130, .K = 400, .N = 64, .stages = 2, .hasBias = true, .multiprocessors = 1}));
 }
+TEST_P(TensorCoreTypes, TwoProducts) {
+  check(of({.M = 130, .K = 149, .N = 75, .bm = 128, .stages = 2, .hasBias = true, .givesSums = true, .products = 2}));
+  check(of({.M = 5, .K = 272, .N = 80, .stages = 1, .isTransposed = true, .hasResidual = true, .products = 2}));
+}
 TEST_P(TensorCoreTypes, NamedRows) {
   check(of({.M = 100, .K = 144, .N = 64, .hasBias = true, .hasResidual = true, .rowsInText = isNamed}));
   check(of({.M = 0, .K = 144, .N = 64, .hasBias = true, .rowsInText = isNamed}));

@@ -96,6 +96,30 @@ TEST(ScheduleSpace, TensorCoresHaveBlocksStagesAndBands) {
     EXPECT_EQ(space.whyUnfit(text), "") << text;
 }
 
+// Their columns stand side by side in shared memory and registers.
+TEST(ScheduleSpace, SeveralProductsCountTogether) {
+  Space space("graph @g(%x: tensor<4096x4096xbf16>, %v: tensor<4096x4096xbf16>, %w: tensor<4096x4096xbf16>) -> (y: "
+              "tensor<4096x4096xbf16>) {\n"
+              "  %p = matmul %x, %v : tensor<4096x4096xbf16>\n  %q = matmul %x, %w : tensor<4096x4096xbf16>\n"
+              "  %y = mul %p, %q : tensor<4096x4096xbf16>\n  return %y\n}\n",
+              {});
+  auto named = [](int bn, int stages, const std::string &unit) {
+    return "#matmul<bm = 128, bn = " + std::to_string(bn) + ", bk = 64, unit = " + unit + ", stages = " + std::to_string(stages) +
+           ", raster = 8>";
+  };
+  std::vector<std::string> texts = space.texts();
+  EXPECT_EQ(texts[0], named(128, 4, "wgmma"));
+  EXPECT_TRUE(has(texts, named(64, 4, "wgmma")));
+  EXPECT_FALSE(has(texts, named(256, 2, "wgmma")));
+  EXPECT_EQ(space.whyUnfit(named(256, 2, "wgmma")), "512 columns of sums side by side, more than 256");
+  // 8 stages of 48 KiB, and 4 of the result's 8 KiB.
+  EXPECT_EQ(space.whyUnfit(named(128, 8, "wgmma")), "428032 bytes of shared memory, more than 232448");
+  EXPECT_EQ(space.whyUnfit(named(64, 4, "mma, warps = [2, 2]")),
+            "several products, which `unit = wgmma` alone has in one kernel with stages");
+  for (const std::string &text : texts)
+    EXPECT_EQ(space.whyUnfit(text), "") << text;
+}
+
 TEST(ScheduleSpace, TheDefaultIsFirstAndItsNeighboursFollow) {
   Space space(example("softmax"), {.dims = {{"M", 4096}, {"N", 1024}}});
   std::vector<std::string> texts = space.texts();

@@ -12,8 +12,10 @@ namespace minic {
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
-/// True if a product of the region would run on tensor cores alone, but does not in the region with this schedule.
-bool losesTensorCores(const Schedule &schedule, std::span<Operation *const> ops, const TargetInfo &target, bool exact);
+/// True if products of the region would be done sooner by tensor cores in kernels of their own: the region does not run on them
+/// with this schedule, or its products hinder each other.
+bool losesTensorCores(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
+                      const TargetInfo &target, bool exact);
 
 /// True if CTAs can share their memory in clusters.
 bool hasClusters(const TargetInfo &target);
