@@ -57,6 +57,8 @@ class Combination(products.Product):
         self.count, self.results = 0, []
         self.product()
         self.chain()
+        if not self.on_tensor_cores:
+            most_products = min(most_products, 2)  # Three sums by fused multiply-adds may spill.
         for _ in range(min(pick(0, 0, 0, 1, 1, 2), most_products - 1)):
             self.join()
         self.finish()
