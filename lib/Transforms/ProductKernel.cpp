@@ -91,7 +91,7 @@ static std::optional<ProductKernel> sweepOf(const std::vector<Operation *> &dots
     if (std::ranges::any_of(dots, [&](const Operation *other) { return other->operand(2) == dot->result(); }))
       continue;
     ProductKernel::Sum sum{chainTo(dot->result()), dot->result()};
-    if (!isConstant(*sum.dots[0]->operand(2), 0))
+    if (sum.dots.empty() || !isConstant(*sum.dots[0]->operand(2), 0))
       return std::nullopt;
     product.sums.push_back(sum);
   }
