@@ -351,7 +351,7 @@ private:
     std::vector<Value *> identities, tiles;
     appendIdentities(op, identities);
     for (unsigned i = 0; i < op.numOperands(); ++i)
-      tiles.push_back(operandTile(op, i, scope, loads));
+      tiles.push_back(boundWhereNothingIsLoaded(op, i, operandTile(op, i, scope, loads), identityOf(op, i)));
     std::vector<Value *> values = accumulate(op, identities, tiles);
     for (unsigned i = 0; i < op.numResults(); ++i)
       scope[op.result(i)] = finished(op, *op.result(i), values[i]);
@@ -380,10 +380,13 @@ private:
   }
 
   /// Lanes past the edge are absent because a load there is. Along a loop that an operand runs by broadcast or as a constant only,
-  /// nothing is absent, and reads at other indices find something there; a select keeps the lanes past the edge out.
+  /// nothing is absent, and reads at other indices find something there, as a product does; a select keeps the lanes past the edge
+  /// out.
   Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, const Attribute &identity) {
     for (int axis : space.axesOfUse(&op, operand)) {
-      if (!space.axes()[size_t(axis)].reduced || isLoadedAlong(op, operand, axis))
+      const LoopAxis &loop = space.axes()[size_t(axis)];
+      bool isHeld = loop.held && space.reducesHeld(op) && !loop.extent.isMultipleOf(schedule.block[size_t(axis)]);
+      if (!isHeld && (!loop.reduced || isLoadedAlong(op, operand, axis)))
         continue;
       Value *valid = inBounds(axis, space.axes()[size_t(axis)].extent);
       valid = broadcastTo(valid, context.withDType(tile->type(), DType::I1));
