@@ -49,8 +49,10 @@ public:
     for (Operation &op : graph.body())
       unshareOperands(op);
     makeGroups();
-    if (!context.eager)
+    if (!context.eager) {
       growGroups();
+      narrowEdges();
+    }
     rewrite();
   }
 
@@ -218,6 +220,39 @@ private:
       groupOf[size_t(op)] = consumer;
     b = std::move(merged);
     a.clear();
+  }
+
+  /// What one group widens for another alone goes through memory narrow: the convert moves to the reader.
+  void narrowEdges() {
+    for (int op = int(ops.size()); op-- > 0;) {
+      if (!isGrouped(op) || !isWidening(*ops[size_t(op)]) || groups[size_t(groupOf[size_t(op)])].size() == 1)
+        continue;
+      int home = groupOf[size_t(op)], reader = readingGroup(op);
+      if (reader == memory || reader == home)
+        continue;
+      Group without = groups[size_t(home)], with = groups[size_t(reader)];
+      std::erase(without, op);
+      with.insert(std::ranges::lower_bound(with, op), op);
+      groupOf[size_t(op)] = reader;
+      if (isLegal(without, home, home) && isLegal(with, reader, reader)) {
+        groups[size_t(home)] = std::move(without);
+        groups[size_t(reader)] = std::move(with);
+      } else {
+        groupOf[size_t(op)] = home;
+      }
+    }
+  }
+
+  static bool isWidening(const Operation &op) {
+    return op.is(OpKind::Convert) && dtypeBytes(op.operand(0)->type().dtype()) < dtypeBytes(op.result()->type().dtype());
+  }
+
+  /// The group that all readers of an op's result are in; `memory` if there is none.
+  int readingGroup(int op) const {
+    const std::vector<int> &readers = readersOf[size_t(op)][0];
+    int group = readers.empty() || readers[0] == memory ? memory : groupOf[size_t(readers[0])];
+    return std::ranges::all_of(readers, [&](int reader) { return reader != memory && groupOf[size_t(reader)] == group; }) ? group
+                                                                                                                          : memory;
   }
 
   bool isLegal(const Group &merged, int a, int b) {
