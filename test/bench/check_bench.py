@@ -71,6 +71,18 @@ def expected(case, t):
     return (expected_alone(case, t),)
 
 
+def products(work, t):
+    by = lambda name: [[sum(a * b for a, b in zip(row, column)) for column in zip(*t[name])] for row in t["x"]]
+    if work == "swiglu":
+        return [[a / (1 + math.exp(-a)) * b for a, b in zip(*rows)] for rows in zip(by("w"), by("v"))]
+    biased = [[value + bias for value, bias in zip(row, t["b"])] for row in by("w")]
+    if work == "linear_softmax":
+        return [softmax_row(row) for row in biased]
+    if work == "linear_residual":
+        biased = [[value + more for value, more in zip(*rows)] for rows in zip(biased, t["r"])]
+    return [[max(0.0, value) for value in row] for row in biased]
+
+
 def expected_alone(case, t):
     if case.work == "softmax":
         return [softmax_row(row) for row in t["x"]]
@@ -84,11 +96,8 @@ def expected_alone(case, t):
         return sum(t["x"])
     if case.work == "bias_relu":
         return [[max(0.0, x + b) for x, b in zip(row, t["b"])] for row in t["x"]]
-    if case.work == "linear":
-        return [
-            [max(0.0, sum(a * b for a, b in zip(row, column)) + bias) for column, bias in zip(zip(*t["w"]), t["b"])]
-            for row in t["x"]
-        ]
+    if case.work in cases.PRODUCTS:
+        return products(case.work, t)
     if case.work == "layernorm":
         return [norm_row(row, t["gamma"], t["beta"], True) for row in t["x"]]
     if case.work == "rmsnorm":
@@ -106,6 +115,9 @@ SMALL = {
     "softmax": (3, 37),
     "softmax0": (19, 5),
     "linear": (5, 7, 6),
+    "linear_residual": (5, 7, 6),
+    "linear_softmax": (5, 7, 6),
+    "swiglu": (5, 7, 6),
     "layernorm": (3, 16),
     "residual_layernorm": (3, 17),
     "rmsnorm": (3, 16),
@@ -224,7 +236,7 @@ class DryRun(unittest.TestCase):
         lines = self.run_peers().stdout.splitlines()
         works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
         self.assertEqual(works, list(cases.CASES))
-        self.assertEqual(len(lines) - len(works), 20 + 3 + 11 + 12 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
+        self.assertEqual(len(lines) - len(works), 20 + 3 + 13 + 3 + 3 + 4 + 12 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
         self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
         self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
         softmax = lines[0].split(": ")[1].split(", ")

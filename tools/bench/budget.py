@@ -2,10 +2,12 @@
 
 import time
 
+import cases
+
 ROUNDS = 5
 SLICE_MS = 40.0  # What one provider may take in one round, unless the time is short.
 CAP_MS = 2000.0  # What one row may take in all rounds.
-WEIGHTS = {"linear": 3.0, "attention": 3.0}  # Of a case's share of the budget, by how long providers take to compile.
+WEIGHTS = {**dict.fromkeys(cases.PRODUCTS, 3.0), "attention": 3.0}  # Of a case's share of the budget, by how long providers take to compile.
 
 
 def rounds_for(call_ms, slice_ms):

@@ -25,6 +25,9 @@ COMPILED = ("torch.compile", "torch.compile max-autotune")
 # They write next to nothing, so that a copy is no limit of theirs.
 SUMS = ("sum0", "sum_all")
 
+# Of sizes N, K, M: [N,K] x [K,M].
+PRODUCTS = ("linear", "linear_residual", "linear_softmax", "swiglu")
+
 # Inputs beside x of the size of its last axis.
 VECTORS = {
     "layernorm": ("gamma", "beta"),
@@ -37,7 +40,7 @@ VECTORS = {
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Sizes: of the tensor x; linear: N, K, M of [N,K] x [K,M]; attention: batch, heads, positions, depth."""
+    """Sizes: of the tensor x; products: N, K, M of [N,K] x [K,M]; attention: batch, heads, positions, depth."""
 
     work: str
     sizes: tuple
@@ -55,9 +58,11 @@ class Case:
     @property
     def inputs(self):
         """Names and sizes, in the order in which every provider takes them."""
-        if self.work == "linear":
+        if self.work in PRODUCTS:
             n, k, m = self.sizes
-            return {"x": (n, k), "w": (k, m), "b": (m,)}
+            if self.work == "swiglu":
+                return {"x": (n, k), "w": (k, m), "v": (k, m)}
+            return {"x": (n, k), "w": (k, m), "b": (m,), **({"r": (n, m)} if self.work == "linear_residual" else {})}
         if self.work == "attention":
             mask = {"mask": self.sizes[2:3] * 2} if self.causal else {}
             return {"q": self.sizes, "k": self.sizes, "v": self.sizes, **mask}
@@ -67,7 +72,7 @@ class Case:
     @property
     def results(self):
         """Names and sizes, in the order in which every provider gives them."""
-        if self.work == "linear":
+        if self.work in PRODUCTS:
             return {"y": (self.sizes[0], self.sizes[2])}
         if self.work == "residual_layernorm":
             return {"y": self.sizes, "total": self.sizes}
@@ -82,8 +87,8 @@ class Case:
     @property
     def flops(self):
         """Of the matrix products; None where the work is bound by memory."""
-        if self.work == "linear":
-            return 2 * math.prod(self.sizes)
+        if self.work in PRODUCTS:
+            return (4 if self.work == "swiglu" else 2) * math.prod(self.sizes)
         if self.work == "attention":
             b, h, s, d = self.sizes
             return 4 * b * h * s * s * d // (2 if self.causal else 1)
@@ -116,11 +121,20 @@ def _linear():
         yield Case("linear", sizes, "bf16")
     for sizes in ((16, 8192, 8192), (1000, 777, 1111)):
         yield Case("linear", sizes, "bf16", small=True)
+    for sizes in ((512, 16384, 512), (128, 16384, 1024)):
+        yield Case("linear", sizes, "bf16", small=True)
     yield Case("linear", (8192, 8192, 8192), "f16")
     yield Case("linear", (8192, 8192, 8192), "tf32")
     yield Case("linear", (4096, 4096, 4096), "f32")
     for sizes in ((100, 10, 100), (33, 16, 65)):
         yield Case("linear", sizes, "f32", small=True)
+
+
+def _products(work, large, small):
+    for sizes in large:
+        yield Case(work, sizes, "bf16")
+    for sizes in small:
+        yield Case(work, sizes, "bf16", small=True)
 
 
 def _rows(work):
@@ -143,6 +157,9 @@ CASES = {
     "softmax": tuple(_softmax()),
     "softmax0": tuple(_softmax0()),
     "linear": tuple(_linear()),
+    "linear_residual": tuple(_products("linear_residual", ((4096, 4096, 4096), (8192, 4096, 16384)), ((2048, 2048, 2048),))),
+    "linear_softmax": tuple(_products("linear_softmax", (), ((8192, 4096, 128), (8192, 4096, 256), (16384, 1024, 64)))),
+    "swiglu": tuple(_products("swiglu", ((8192, 4096, 11008), (4096, 4096, 4096)), ((16, 4096, 11008), (512, 4096, 1024)))),
     "layernorm": (*_rows("layernorm"), *_each("layernorm", ((65536, 781), (65536, 1023), (16384, 4095)), BOTH)),
     "residual_layernorm": tuple(_rows("residual_layernorm")),
     "rmsnorm": tuple(_rows("rmsnorm")),
@@ -160,6 +177,9 @@ PROVIDERS = {
     "softmax": (*MINIC, TORCH_EAGER, "torch.softmax", *COMPILED, "Triton row/program", "Triton persistent", "JAX", COPY),
     "softmax0": (*MINIC, TORCH_EAGER, "torch.softmax", *COMPILED, "JAX", COPY),
     "linear": (*MINIC, TORCH_EAGER, "addmm + relu_", "cuBLASLt relu epilogue", MATMUL_ALONE, *COMPILED, "Triton", "JAX"),
+    "linear_residual": (*MINIC, TORCH_EAGER, *COMPILED, "JAX"),
+    "linear_softmax": (*MINIC, TORCH_EAGER, *COMPILED, "JAX"),
+    "swiglu": (*MINIC, TORCH_EAGER, *COMPILED, "JAX"),
     "layernorm": (*MINIC, TORCH_EAGER, "F.layer_norm", *COMPILED, "Triton", "JAX", COPY),
     "residual_layernorm": (*MINIC, TORCH_EAGER, "F.layer_norm", *COMPILED, "JAX", COPY),
     "rmsnorm": (*MINIC, TORCH_EAGER, "F.rms_norm", *COMPILED, "Triton", "JAX", COPY),
@@ -180,6 +200,9 @@ NOTES = {
     ("softmax0", TORCH_EAGER): "written out: amax, sub, exp, sum, div",
     ("linear", TORCH_EAGER): "relu(x @ w + b), three kernels",
     ("linear", "cuBLASLt relu epilogue"): "torch._addmm_activation",
+    ("linear_residual", TORCH_EAGER): "relu(addmm(b, x, w) + r)",
+    ("linear_softmax", TORCH_EAGER): "softmax(addmm(b, x, w))",
+    ("swiglu", TORCH_EAGER): "silu(x @ w) * (x @ v)",
     ("layernorm", TORCH_EAGER): "written out in f32",
     ("residual_layernorm", TORCH_EAGER): "x + r, then written out in f32",
     ("residual_layernorm", "F.layer_norm"): "x + r, then F.layer_norm",

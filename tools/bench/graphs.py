@@ -89,6 +89,16 @@ def _linear(x, w, b):
     return (product + b.as_row_of(product)).op("relu")
 
 
+def _linear_residual(x, w, b, r):
+    product = x.matmul(w)
+    return (product + b.as_row_of(product) + r).op("relu")
+
+
+def _linear_softmax(x, w, b):
+    product = x.matmul(w)
+    return (product + b.as_row_of(product)).op("softmax", attributes=", axis = 1")
+
+
 def _residual_layernorm(x, r, gamma, beta):
     total = x + r
     return total.normed("layernorm", gamma, beta), total
@@ -107,6 +117,9 @@ _BODIES = {
     "softmax": _softmax,
     "softmax0": lambda x: _softmax(x, 0),
     "linear": _linear,
+    "linear_residual": _linear_residual,
+    "linear_softmax": _linear_softmax,
+    "swiglu": lambda x, w, v: x.matmul(w).op("silu") * x.matmul(v),
     "layernorm": lambda x, gamma, beta: x.normed("layernorm", gamma, beta),
     "residual_layernorm": _residual_layernorm,
     "rmsnorm": lambda x, gamma: x.normed("rmsnorm", gamma),

@@ -57,6 +57,9 @@ def function_of(case, provider):
         "softmax": lambda x: jax.nn.softmax(x, axis=-1),
         "softmax0": lambda x: jax.nn.softmax(x, axis=0),
         "linear": lambda x, w, b: jax.nn.relu(jnp.matmul(x, w, precision=precision) + b),
+        "linear_residual": lambda x, w, b, r: jax.nn.relu(jnp.matmul(x, w, precision=precision) + b + r),
+        "linear_softmax": lambda x, w, b: jax.nn.softmax(jnp.matmul(x, w, precision=precision) + b, axis=-1),
+        "swiglu": lambda x, w, v: jax.nn.silu(jnp.matmul(x, w, precision=precision)) * jnp.matmul(x, v, precision=precision),
         "layernorm": layernorm,
         "residual_layernorm": residual_layernorm,
         "rmsnorm": rmsnorm,
@@ -78,7 +81,7 @@ def make_inputs(case):
             value = jnp.triu(jnp.full(sizes, -jnp.inf, jnp.float32), 1)
         else:
             value = jax.random.normal(jax.random.key(number), sizes, jnp.float32)
-        if name == "w":
+        if name in ("w", "v") and case.work in cases.PRODUCTS:
             value = value / jnp.float32(sizes[0] ** 0.5)
         if case.work in cases.SUMS:
             value = jnp.round(value)

@@ -22,7 +22,7 @@ def make_inputs(case):
             value = torch.full(sizes, float("-inf"), device="cuda").triu(1)
         else:
             value = torch.randn(sizes, device="cuda", dtype=torch.float32)
-        if name == "w":
+        if name in ("w", "v") and case.work in cases.PRODUCTS:
             value /= math.sqrt(sizes[0])
         if case.work in cases.SUMS:
             value = value.round()
@@ -41,6 +41,18 @@ def softmax0(x):
 
 def linear(x, w, b):
     return torch.relu(x @ w + b)
+
+
+def linear_residual(x, w, b, r):
+    return torch.relu(torch.addmm(b, x, w) + r)
+
+
+def linear_softmax(x, w, b):
+    return torch.softmax(torch.addmm(b, x, w), -1)
+
+
+def swiglu(x, w, v):
+    return F.silu(x @ w) * (x @ v)
 
 
 def layernorm(x, gamma, beta):
@@ -102,6 +114,9 @@ EAGER = {
     "softmax": softmax,
     "softmax0": softmax0,
     "linear": linear,
+    "linear_residual": linear_residual,
+    "linear_softmax": linear_softmax,
+    "swiglu": swiglu,
     "layernorm": layernorm,
     "residual_layernorm": residual_layernorm,
     "rmsnorm": rmsnorm,
@@ -126,8 +141,8 @@ def reference(case, inputs):
         mask = [tensor.double() for tensor in mask]
         heads = [attention(*(t[i, j].double() for t in (q, k, v)), *mask) for i in range(q.shape[0]) for j in range(q.shape[1])]
         return (torch.stack(heads).reshape(q.shape),)
-    if case.work == "linear":
-        return (torch.relu(matmul_alone(inputs) + inputs[2].double()),)
+    if case.work in cases.PRODUCTS:
+        return (EAGER[case.work](*(value.double() for value in inputs)),)
     if case.work == "copy":
         return (inputs[0],)
     if case.work == "transpose":
