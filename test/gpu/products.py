@@ -52,6 +52,7 @@ class Product:
     def __init__(self, rng):
         self.rng = rng
         self.inputs, self.drawn, self.lines = {}, {}, []  # `drawn`: how each input is.
+        self.chunk = 0  # Elements of k in a piece, where the product is cut.
 
     def pick(self, *choices):
         return choices[self.rng.integers(len(choices))]
@@ -82,8 +83,20 @@ class Product:
         x_name, x = self.operand("x", self.batch, self.m, self.k, operands, self.x_across)
         w_name, w = self.operand("w", self.w_batch, self.k, self.n, operands, self.w_across, self.k**-0.5)
         self.shape = (*self.batch, self.m, self.n)
-        self.emit("p", f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else ""), self.shape, dtype)
+        text = f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else "")
+        if not self.chunk:
+            self.emit("p", text, self.shape, dtype)
+            return x, w
+        sums = ELEMENTS[operands].accumulator.name
+        self.emit("pieces", f"{text}, chunks = [{self.chunk}]", (self.pieces, *self.shape), sums)
+        self.emit("p" if sums == dtype else "sum", "reduce sum %pieces, axes = [0]", self.shape, sums)
+        if sums != dtype:
+            self.emit("p", "convert %sum", self.shape, dtype)
         return x, w
+
+    @property
+    def pieces(self):
+        return -(-self.k // self.chunk) if self.chunk else 1
 
     def text_of(self, results):
         """The graph that gives values: pairs of a name and an element type."""

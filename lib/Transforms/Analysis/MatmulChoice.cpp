@@ -42,9 +42,9 @@ Schedule::Unit unitFor(const Operation &product, const TargetInfo &target) {
 /// of them (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
-  int64_t columns, length, batches;
-  size_t rank; ///< Of the loops.
-  DType dtype; ///< Of the operands.
+  int64_t columns, length, batches; ///< Pieces of k count as batches, and the length is that of one.
+  size_t rank;                      ///< Of the loops.
+  DType dtype;                      ///< Of the operands.
   TensorCoreForm form;
   Schedule::Unit unit;
 };
@@ -91,7 +91,7 @@ bool liesInMatrices(const IterationSpace &space, const Operation &product) {
   return !isEmpty && lhs && rhs && (endsWith(*lhs, m, k) || endsWith(*lhs, k, m)) && (endsWith(*rhs, k, n) || endsWith(*rhs, n, k));
 }
 
-/// Batches, or as many as are known.
+/// Batches and pieces, or as many as are known.
 int64_t batchesOf(const IterationSpace &space) {
   int64_t batches = 1;
   for (int axis = 0; axis < space.rank() - 3; ++axis)
@@ -109,13 +109,19 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
   if (!liesInMatrices(space, product) || !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
+  TensorCoreForm form = *tensorCoreForm(product);
+  if (int64_t chunk = loops[size_t(k)].chunk) {
+    if (chunk < form.depth)
+      return std::nullopt; // A block would reach into the next piece.
+    length = std::min(*length, chunk);
+  }
   return TensorCoreProduct{.rows = loops[size_t(m)].extent,
                            .columns = *columns,
                            .length = *length,
                            .batches = batchesOf(space),
                            .rank = size_t(space.rank()),
                            .dtype = product.operand(0)->type().dtype(),
-                           .form = *tensorCoreForm(product),
+                           .form = form,
                            .unit = unit};
 }
 
@@ -137,6 +143,12 @@ int64_t mmaBytes(const Schedule &schedule, DType dtype) {
   int64_t part = partRows * (partColumns + MmaTiling::partPadding) * dtypeBytes(tiling.sums());
   return schedule.stages * (bm + bn) * schedule.block[n + 1] * dtypeBytes(dtype) + (part + alignment - 1) / alignment * alignment;
 }
+
+/// A schedule, and the cycles that the product takes with it.
+struct TimedSchedule {
+  Schedule schedule;
+  double cycles;
+};
 
 /// A schedule for tensor cores that is all 1 but for what its unit says.
 Schedule tensorCoreSchedule(const TensorCoreProduct &product, Schedule::Unit unit, int64_t bm, int64_t bn, int64_t bk) {
@@ -165,23 +177,25 @@ double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_
 }
 
 /// L2 gives about 46 bytes a cycle and multiprocessor.
-double trafficOf(int64_t bytes) { return double(bytes) / 46; }
+double trafficOf(double bytes) { return bytes / 46; }
 
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs.
-Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+TimedSchedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
   constexpr int64_t enoughStages = 8;
   const TensorCoreForm &form = product.form;
+  int64_t rows = product.rows.constant().value_or(tiles[0].bm); // No others are brought.
   const Tile *best = nullptr;
   double least = 0;
   for (const Tile &tile : tiles) {
-    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (form.promotes && tile.bn > 128))
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (tile.bm > 64 && rows <= tile.bm / 2) ||
+        (form.promotes && tile.bn > 128))
       continue;
     double math = double(form.products * tile.bm * tile.bn) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
-    double traffic = trafficOf(form.parts * (tile.bm + tile.bn) * swizzledRow);
+    double traffic = trafficOf(double(form.parts * (std::min(tile.bm, rows) + tile.bn) * swizzledRow));
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     if (!best || cycles < least) {
       best = &tile;
@@ -193,13 +207,13 @@ Schedule wgmmaSchedule(const TensorCoreProduct &product, const TargetInfo &targe
   s.stages = enoughStages;
   while (s.stages > 1 && wgmmaBytes(s, form) > target.maxSharedBytesPerCta)
     --s.stages;
-  return s;
+  return {s, least};
 }
 
 /// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
 /// most of that and of the copies, not all: a quarter fits what is known of such kernels. Accumulators of f64 take two registers,
 /// so its tiles are smaller: 128x128 spills on sm_90.
-Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn, bytesOfK, warpsM, warpsN;
   };
@@ -220,7 +234,7 @@ Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target)
     int64_t bk = tile.bytesOfK / bytes;
     double math = double(tile.bm * tile.bn * bk) / rate;
     double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bytesOfK) / 128;
-    double perBlock = math + (shared + trafficOf((tile.bm + tile.bn) * tile.bytesOfK)) / 4;
+    double perBlock = math + (shared + trafficOf(double((tile.bm + tile.bn) * tile.bytesOfK))) / 4;
     double cycles = cyclesOf(product, tile.bm, tile.bn, bk, perBlock, target);
     if (!best || cycles < least) {
       best = &tile;
@@ -232,7 +246,16 @@ Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target)
   s.warps[product.rank - 2] = best->warpsN;
   for (s.stages = enoughStages; s.stages > 1 && mmaBytes(s, product.dtype) > target.maxSharedBytesPerCta;)
     --s.stages;
-  return s;
+  return {s, least};
+}
+
+TimedSchedule scheduleOf(const TensorCoreProduct &product, const TargetInfo &target) {
+  return product.unit == Schedule::Unit::Wgmma ? wgmmaSchedule(product, target) : mmaSchedule(product, target);
+}
+
+/// Cycles of a product, at least those in which memory gives its operands once: about 20 bytes a cycle and multiprocessor.
+double timeOf(const TensorCoreProduct &product, double bytesOfOperands, const TargetInfo &target) {
+  return std::max(scheduleOf(product, target).cycles, bytesOfOperands / (20.0 * target.multiprocessors));
 }
 
 } // namespace
@@ -309,7 +332,7 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
   }
   s.block[m] = choice->bm;
   s.block[n] = choice->bn;
-  s.block[k] = choice->bk;
+  s.block[k] = loops[k].chunk ? std::min(choice->bk, loops[k].chunk) : choice->bk;
   s.warps[m] = choice->warpsM;
   s.warps[n] = choice->warpsN;
   s.lanes[m] = 4;
@@ -325,7 +348,7 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   if (target.name != opInfo(OpKind::TmaLoad).needs || product.operand(0)->type().dtype() != DType::F32 ||
-      !liesInMatrices(space, product) || !loops[k].extent.isConstant())
+      !liesInMatrices(space, product) || !loops[k].extent.isConstant() || (loops[k].chunk && loops[k].chunk < bk))
     return std::nullopt;
   int64_t rows = loops[m].extent.constant().value_or(unknown), columns = loops[n].extent.constant().value_or(unknown);
   // Copies of rows that do not start at multiples of 16 bytes read an element at a time, and cost more than they bring.
@@ -355,6 +378,45 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
   s.stages = stages;
   s.raster = 8;
   return s;
+}
+
+//===- Pieces of k -===//
+
+/// Longer chains would want a tree, and pieces of fewer blocks do not fill a ring.
+static constexpr int64_t mostPieces = mostInChain, leastBlocks = 4;
+
+/// What a second launch takes in cycles, 2.2 us in a graph on an H200, and what it must bring: the model is no finer.
+static constexpr double secondLaunch = 3900, leastGain = 0.1;
+
+std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target) {
+  Operation *ops[] = {&matmul};
+  auto alone = IterationSpace::compute(ops);
+  auto whole = alone ? tensorCoreProduct(*alone, matmul, target) : std::nullopt;
+  if (!whole || matmul.attr("chunks") || !whole->rows.isConstant())
+    return std::nullopt;
+  for (const LoopAxis &axis : alone->axes())
+    if (!axis.extent.isConstant())
+      return std::nullopt;
+  double bytes = double(dtypeBytes(whole->dtype)), rows = double(*whole->rows.constant()), columns = double(whole->columns);
+  double operands = double(whole->batches) * double(whole->length) * (rows + columns) * bytes;
+  double sums = double(whole->batches) * rows * columns * double(dtypeBytes(computeDType(whole->dtype)));
+  double least = timeOf(*whole, operands, target) * (1 - leastGain);
+  std::optional<int64_t> best;
+  for (int64_t chunk = int64_t(std::bit_ceil(uint64_t(whole->length))) / 2; chunk >= leastBlocks * whole->form.depth; chunk /= 2) {
+    int64_t pieces = (whole->length + chunk - 1) / chunk;
+    if (pieces > mostPieces)
+      break;
+    TensorCoreProduct cut = *whole;
+    cut.length = chunk;
+    cut.batches *= pieces;
+    // Sums are written and read.
+    double time = timeOf(cut, operands, target) + secondLaunch + trafficOf(2 * double(pieces) * sums) / target.multiprocessors;
+    if (time < least) {
+      least = time;
+      best = chunk;
+    }
+  }
+  return best;
 }
 
 //===- Both -===//
@@ -389,7 +451,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   bool isAllowed = !exact || isInteger(contraction->operand(0)->type().dtype()); // Integers wrap in any order.
   if (isAllowed && contractions == 1 && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProduct(space, *contraction, target))
-      return product->unit == Schedule::Unit::Wgmma ? wgmmaSchedule(*product, target) : mmaSchedule(*product, target);
+      return scheduleOf(*product, target).schedule;
   DType type = contraction->operand(0)->type().dtype();
   if (contractions == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contraction, target))

@@ -61,7 +61,7 @@ protected:
   bool bringsRowsThereAre = false;               ///< TMA leaves out rows of the first operand that lie outside of it.
   std::map<const Operation *, Operand> operands; ///< By what loads them. Looked up only.
   std::vector<const Operation *> order;          ///< Of the operands, the first dot's first.
-  Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *length = nullptr;
+  Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *first = nullptr, *end = nullptr;
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:
