@@ -26,6 +26,7 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
     add("cse", Level::Graph);
     add("dce", Level::Graph);              // Before fuse: a dead op would become a region with an output.
     add("split-reductions", Level::Graph); // Before fuse: its two halves are two kernels.
+    add("split-products", Level::Graph);
     add("fuse", Level::Graph);
     add("infer-ranges", Level::Fused); // In regions, which have neither loops nor masks yet.
     add("choose-schedule", Level::Fused);

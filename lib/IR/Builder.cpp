@@ -30,6 +30,13 @@ Value *Builder::convert(Value *value, DType to) {
   return create(OpKind::Convert, {value}, {context().withDType(value->type(), to)})->result();
 }
 
+Value *Builder::convertSum(Value *sum, DType to) {
+  Value *result = convert(sum, to);
+  if (result != sum)
+    result->definition()->setAttr("rounding", Attribute::word("optional"));
+  return result;
+}
+
 Value *Builder::constant(Type type, const Attribute &number) {
   DType dtype = type.dtype();
   return create(OpKind::Constant, {}, {type}, {{"value", Scalar::of(number, dtype).toAttr(dtype)}})->result();

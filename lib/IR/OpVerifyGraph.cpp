@@ -246,6 +246,9 @@ Type matmulType(const Operation &op) {
       size = shorter.shape()[size_t(a)];
   shape[shape.size() - 2] = lhs.shape()[size_t(lhs.rank()) - 2];
   shape.back() = rhs.shape().back();
+  std::vector<int64_t> chunks = op.optionalInts("chunks");
+  for (int64_t chunk : chunks)
+    shape.insert(shape.begin(), DimExpr::ceilDiv(lhs.shape().back(), chunk));
   return op.module().context().tensor(isStorageOnly(lhs.dtype()) ? computeDType(lhs.dtype()) : lhs.dtype(), std::move(shape));
 }
 
@@ -260,6 +263,21 @@ bool expectPrecision(Operation &op, VerifyReporter &reporter) {
   return false;
 }
 
+/// `chunks` has a power of two for each axis that is cut.
+bool checkChunks(Operation &op, const std::string &axesText, size_t axes, VerifyReporter &reporter) {
+  auto fail = [&](std::string why) {
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " " + std::move(why));
+    return false;
+  };
+  std::vector<int64_t> chunks = op.optionalInts("chunks");
+  if (op.attr("chunks") && chunks.size() != axes)
+    return fail("has " + axesText + " but `chunks` has " + countText(chunks.size(), "number"));
+  for (int64_t chunk : chunks)
+    if (chunk < 1 || !std::has_single_bit(uint64_t(chunk)))
+      return fail("needs powers of two in `chunks`, not " + std::to_string(chunk));
+  return true;
+}
+
 void verifyMatmul(Operation &op, VerifyReporter &reporter) {
   if (!expectOperand(op, 0, TypeKind::Tensor, reporter) || !expectOperand(op, 1, TypeKind::Tensor, reporter))
     return;
@@ -270,7 +288,7 @@ void verifyMatmul(Operation &op, VerifyReporter &reporter) {
         "convert " + operandName(op, 1) + " to " + std::string(dtypeName(lhs.dtype())) + " first";
     return;
   }
-  if (!expectPrecision(op, reporter))
+  if (!expectPrecision(op, reporter) || !checkChunks(op, "one contracted axis", 1, reporter))
     return;
   bool repeats = op.function().level == Level::Graph;
   if (lhs.rank() < 2 || rhs.rank() < 2 || (!repeats && lhs.rank() != rhs.rank())) {
@@ -422,22 +440,13 @@ bool checkCombiner(Operation &op, VerifyReporter &reporter) {
   return true;
 }
 
-bool checkChunks(Operation &op, VerifyReporter &reporter) {
-  if (!op.attr("chunks"))
-    return true;
-  std::vector<int64_t> chunks = op.intsAttr("chunks");
-  auto fail = [&](std::string why) {
-    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " " + std::move(why));
+bool checkReducedPieces(Operation &op, VerifyReporter &reporter) {
+  if (op.attr("chunks") && !op.operand(0)->type().isTensor()) {
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " takes `chunks` in graphs only; on tiles, loops visit the pieces");
     return false;
-  };
-  if (!op.operand(0)->type().isTensor())
-    return fail("takes `chunks` in graphs only; on tiles, loops visit the pieces");
-  if (size_t axes = op.intsAttr("axes").size(); chunks.size() != axes)
-    return fail("has " + countText(axes, "entry") + " in `axes`" + " but `chunks` has " + countText(chunks.size(), "number"));
-  for (int64_t chunk : chunks)
-    if (chunk < 1 || !std::has_single_bit(uint64_t(chunk)))
-      return fail("needs powers of two in `chunks`, not " + std::to_string(chunk));
-  return true;
+  }
+  size_t axes = op.intsAttr("axes").size();
+  return checkChunks(op, countText(axes, "entry") + " in `axes`", axes, reporter);
 }
 
 /// `over`, `padding` and the axes' modes, which are matters of levels.
@@ -467,7 +476,7 @@ bool checkReduceLevel(Operation &op, VerifyReporter &reporter) {
 } // namespace
 
 void verifyReduce(Operation &op, VerifyReporter &reporter) {
-  if (!checkReducedOperands(op, reporter) || !checkCombiner(op, reporter) || !checkChunks(op, reporter) ||
+  if (!checkReducedOperands(op, reporter) || !checkCombiner(op, reporter) || !checkReducedPieces(op, reporter) ||
       !checkReduceLevel(op, reporter))
     return;
   for (unsigned i = 0; i < op.numResults(); ++i) {

@@ -81,18 +81,12 @@ void verifyFor(Operation &op, VerifyReporter &reporter) {
     if (!expectResult(op, i, type, reporter))
       return;
   }
-  if (op.attr("unroll")) {
-    for (unsigned i = 0; i < 3; ++i)
-      if (Operation *bound = op.operand(i)->definition(); !bound || !bound->is(OpKind::Constant)) {
-        reporter.error(op, ErrorCode::BadAttribute,
-                       opText(op) + " with `unroll` needs constant bounds, but " + operandName(op, i) + " is none");
-        return;
-      }
-    if (op.function().level != Level::Machine) {
-      reporter.error(op, ErrorCode::BadAttribute, opText(op) + " takes `unroll` at the machine level only");
+  for (unsigned i = 0; op.attr("unroll") && i < 3; ++i)
+    if (Operation *bound = op.operand(i)->definition(); !bound || !bound->is(OpKind::Constant)) {
+      reporter.error(op, ErrorCode::BadAttribute,
+                     opText(op) + " with `unroll` needs constant bounds, but " + operandName(op, i) + " is none");
       return;
     }
-  }
   checkInflightSlots(op, reporter);
 }
 

@@ -438,9 +438,11 @@ bool Evaluator::matmul(const Operation &op) {
   if (!make(&op, lhs.dtype, count, out))
     return false;
   std::memset(out.data.get(), 0, size_t(count * dtypeBytes(out.dtype)));
+  std::vector<int64_t> chunks = op.optionalInts("chunks");
+  int64_t chunk = chunks.empty() ? k : chunks[0], pieces = chunks.empty() ? 1 : shape[0];
   // Where the matrix of each operand for a batch lies: axes of size 1 and missing ones repeat.
-  int64_t batches = count ? count / (m * n) : 0;
-  std::vector<int64_t> lhsStarts, rhsStarts, batch(shape.begin(), shape.end() - 2);
+  int64_t batches = count ? count / (pieces * m * n) : 0;
+  std::vector<int64_t> lhsStarts, rhsStarts, batch(shape.begin() + int64_t(chunks.size()), shape.end() - 2);
   auto starts = [&](const std::vector<int64_t> &from, std::vector<int64_t> &to) {
     std::vector<int64_t> all = rowMajorStrides(from), strides(batch.size(), 0);
     for (size_t a = 0, missing = batch.size() + 2 - from.size(); a + 2 < from.size(); ++a)
@@ -452,8 +454,12 @@ bool Evaluator::matmul(const Operation &op) {
   auto multiplyAs = [&]<typename T>(T) {
     T *to = reinterpret_cast<T *>(out.data.get());
     const T *left = reinterpret_cast<const T *>(lhs.data.get()), *right = reinterpret_cast<const T *>(rhs.data.get());
-    for (int64_t b = 0; b < batches; ++b)
-      multiply(to + b * m * n, left + lhsStarts[size_t(b)], right + rhsStarts[size_t(b)], m, k, n);
+    for (int64_t b = 0; b < pieces * batches; ++b) {
+      int64_t first = b / batches * chunk;
+      size_t matrix = size_t(b % batches);
+      multiply(to + b * m * n, left + lhsStarts[matrix] + first, k, right + rhsStarts[matrix] + first * n, m,
+               std::min(chunk, k - first), n);
+    }
   };
   if (lhs.dtype == DType::F64)
     multiplyAs(double());

@@ -121,17 +121,42 @@ static bool haveOneFirstOperand(const ProductKernel &product) {
   });
 }
 
-/// True if the sweep goes along all of the contracted axis.
+/// The index of an access along a tile axis, and the size of the buffer there; null if it does not run along it.
+static std::pair<Value *, DimExpr> along(const Operation &load, int64_t axis) {
+  std::vector<int64_t> dims = accessDims(load);
+  size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
+  if (a == dims.size())
+    return {nullptr, 0};
+  return {load.operand(firstIndex(load) + unsigned(a)), accessBuffer(load)->type().shape()[a]};
+}
+
+/// What is before the sweep's own counter in an index: where a piece starts that every program has one of. Null if there is none.
+static Value *pieceOf(const Operation *loop, Value *index) {
+  if (!loop)
+    return isConstant(*index, 0) ? nullptr : index;
+  const Value *counter = loop->region().argument(0);
+  const Operation *add = index->definition();
+  if (!add || !add->is(OpKind::Add))
+    return nullptr;
+  Value *other = add->operand(add->operand(0) == counter ? 1 : 0);
+  return add->operand(0) == counter || add->operand(1) == counter ? other : nullptr;
+}
+
+/// True if the sweep goes along all of the contracted axis, or of the program's piece of it, in blocks of their own.
 static bool isWholeSweep(const ProductKernel &product, const Operation &dot) {
   const Operation *loop = product.loop;
   int64_t bk = product.bk();
   for (unsigned i : {0u, 1u}) {
-    const Operation &load = *dot.operand(i)->definition();
-    std::vector<int64_t> dims = accessDims(load);
-    size_t along = size_t(std::ranges::find(dims, dot.intsAttr("axes")[0]) - dims.begin());
-    auto length = along < dims.size() ? accessBuffer(load)->type().shape()[along].constant() : std::nullopt;
-    const Value *index = along < dims.size() ? load.operand(firstIndex(load) + unsigned(along)) : nullptr;
-    if (!length || (loop ? index != loop->region().argument(0) : !isConstant(*index, 0) || *length > bk))
+    auto [index, size] = along(*dot.operand(i)->definition(), dot.intsAttr("axes")[0]);
+    auto length = size.constant();
+    if (!index || !length || pieceOf(loop, index) != product.piece)
+      return false;
+    if (product.piece) {
+      if (product.piece->definition() && !product.piece->definition()->parentOp() && knownMultiple(product.piece) % bk == 0)
+        continue;
+      return false;
+    }
+    if (loop ? index != loop->region().argument(0) : *length > bk)
       return false;
     // Rows of a copy are longer, but not by a block.
     const Operation *end = loop ? loop->operand(1)->definition() : nullptr;
@@ -185,6 +210,9 @@ Expected<ProductKernel> ProductKernel::of(Function &kernel) {
   if (!product)
     return cannotMultiply(kernel, dots.back()->loc(),
                           "its product is no single sweep along a contracted axis of known size, with sums from 0");
+  if (const Operation *first = dots[0]->operand(0)->definition(); first && first->is(OpKind::Load))
+    if (Value *index = along(*first, product->axisM + 2).first)
+      product->piece = pieceOf(product->loop, index);
   for (const Operation *dot : dots)
     if (std::string why = whyNot(*product, *dot); !why.empty())
       return cannotMultiply(kernel, dot->loc(), why);
@@ -211,10 +239,10 @@ bool ProductKernel::hasOperand(const Operation &op) const {
   return op.numResults() == 1 && std::ranges::any_of(op.result()->uses(), multiplies);
 }
 
-DimExpr ProductKernel::length() const {
-  std::vector<int64_t> dims = accessDims(load(0));
-  size_t along = size_t(std::ranges::find(dims, axisM + 2) - dims.begin());
-  return load(0).operand(0)->type().shape()[along];
+Value *ProductKernel::end(Builder &builder) const {
+  if (piece)
+    return builder.scalarOp(OpKind::Add, {piece, loop ? loop->operand(1) : builder.constantIndex(bk())});
+  return builder.dim(along(load(0), axisM + 2).second);
 }
 
 bool ProductKernel::isAcross(unsigned i) const { return accessDims(load(i)).back() == (i == 0 ? axisM : axisM + 2); }

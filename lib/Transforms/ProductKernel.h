@@ -23,6 +23,7 @@ struct ProductKernel {
   Schedule schedule;
   int64_t axisM;                  ///< The tile axis of rows; columns and the contracted axis follow.
   std::vector<Operation *> tiles; ///< All work on tiles; index arithmetic is not among it.
+  Value *piece = nullptr;         ///< Where the program's piece of the contracted axis starts; null where it has all of it.
 
   int64_t bm() const { return schedule.block[size_t(axisM)]; }
   int64_t bn() const { return schedule.block[size_t(axisM) + 1]; }
@@ -35,7 +36,8 @@ struct ProductKernel {
   /// What loads an operand of the dots number `step`: the one first operand, or the second ones in the order of the sums.
   std::vector<Operation *> loads(size_t step, unsigned i) const;
   bool hasOperand(const Operation &op) const;
-  DimExpr length() const; ///< Of the contracted axis.
+  /// Where the sweep ends along the contracted axis: with it, or with the program's piece.
+  Value *end(Builder &builder) const;
   /// Whether rows of an operand in memory are not those of the product's matrices: x lies as KxM, w as NxK.
   bool isAcross(unsigned i) const;
   /// The indices of a block of an operand, with `at` along the contracted axis.

@@ -138,8 +138,9 @@ def _error(depth, magnitude, element):
     return np.where(magnitude <= element.accumulator.largest, error, np.inf)
 
 
-def matmul(a, b, result, element):
-    (middle_a, radius_a), (middle_b, radius_b) = (((o.low + o.high) / 2, (o.high - o.low) / 2) for o in (a, b))
+def matmul(a, b, chunks, result, element):
+    middle_a, middle_b = structure.pieces_of_product((a.low + a.high) / 2, (b.low + b.high) / 2, chunks)
+    radius_a, radius_b = structure.pieces_of_product((a.high - a.low) / 2, (b.high - b.low) / 2, chunks)
     size_a, size_b = np.abs(middle_a), np.abs(middle_b)
     total = middle_a @ middle_b
     radius = size_a @ radius_b + radius_a @ size_b + radius_a @ radius_b
@@ -175,7 +176,7 @@ def propagate(graph, exact_values):
             elif node.op == "reduce":
                 found[number, i] = reduced(node, operands[i], t.e, elements[i])
             elif node.op == "matmul" and elements[0].is_float:
-                found[number, i] = matmul(*operands, t.e, elements[0])
+                found[number, i] = matmul(*operands, node.attrs.get("chunks"), t.e, elements[0])
             elif node.op == "matmul" or node.op in structure.ALONG_AXES:
                 found[number, i] = unknown(t.sizes(graph.bind))
             else:

@@ -272,9 +272,13 @@ class Generator:
         else:
             shape, result, work = kept + (other, rows), batch + (other, columns), t.shape + (other,)
             operands = [self.value(Type(t.element, shape)), first] if self.fits(shape) else None
+        cut, contracted = {}, self.graph.type(operands[0]).shape[-1] if operands else None
+        if operands and self.chance(0.2) and not contracted[1]:
+            cut["chunks"] = [self.pick([1, 2, 4, 16, 64])]
+            result = (Dim(-(-contracted[0] // cut["chunks"][0])), *result)
         if not operands or not self.fits(result) or self.count(work) > MATMUL_WORK:
             raise Stuck
-        self.emit("matmul", operands, [Type(self.product_element(t.element), result)])
+        self.emit("matmul", operands, [Type(self.product_element(t.element), result)], **cut)
 
     def product_element(self, element):
         """Of a matmul's result: 8-bit floats have that of sums alone."""
@@ -297,7 +301,12 @@ class Generator:
                 operands.append(self.emit("transpose", [turned], [Type(element, shape)], perm=[1, 0]))
             else:
                 operands.append(self.input(Type(element, shape)))
-        self.emit("matmul", operands, [Type(result, (rows, columns))])
+        if self.chance(0.2):  # In pieces, which are added up.
+            chunk, sums = self.pick([64, 128]), ELEMENTS[element].accumulator.name
+            pieces = self.emit("matmul", operands, [Type(sums, (Dim(-(-inner[0] // chunk)), rows, columns))], chunks=[chunk])
+            self.emit("reduce", [pieces], [Type(sums, (rows, columns))], word="sum", axes=[0])
+        else:
+            self.emit("matmul", operands, [Type(result, (rows, columns))])
 
     def add_slice(self):
         source = self.any_value(self.table["slice"].dtypes)

@@ -151,8 +151,20 @@ def expect_reduce(node, operands, elements, results):
     return [Exact(reduce_extreme(node.word, values, element))]
 
 
-def expect_matmul(operands, element, result):
-    a, b = operands
+def pieces_of_product(a, b, chunks):
+    """The operands of a matmul; where `chunks` cut k, its pieces stand in front, and zeros fill up the last one."""
+    if chunks is None:
+        return a, b
+    chunk, rank, k = chunks[0], max(a.ndim, b.ndim), a.shape[-1]
+    a, b = (values.reshape((1,) * (rank - values.ndim) + values.shape) for values in (a, b))
+    kept = [(0, 0)] * (rank - 2)
+    a, b = np.pad(a, [*kept, (0, 0), (0, -k % chunk)]), np.pad(b, [*kept, (0, -k % chunk), (0, 0)])
+    a, b = a.reshape(*a.shape[:-1], -(-k // chunk), chunk), b.reshape(*b.shape[:-2], -(-k // chunk), chunk, b.shape[-1])
+    return np.moveaxis(a, -2, 0), np.moveaxis(b, -3, 0)
+
+
+def expect_matmul(node, operands, element, result):
+    a, b = pieces_of_product(*operands, node.attrs.get("chunks"))
     if element.is_int:
         wide = element.accumulator.work
         return [Exact(np.matmul(a.astype(wide), b.astype(wide)).astype(result.work))]
@@ -355,7 +367,7 @@ def expected(node, operands, elements, results, sizes):
     if node.op == "reduce":
         return expect_reduce(node, operands, elements, results)
     if node.op == "matmul":
-        return expect_matmul(operands, elements[0], results[0])
+        return expect_matmul(node, operands, elements[0], results[0])
     if node.op == "gather":
         return [Exact(gather(node, operands, sizes[0]))]
     if node.op == "iota":

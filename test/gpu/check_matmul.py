@@ -5,9 +5,9 @@
         [--target sm_80] [--mma]
 
 Draws batches, sizes (odd ones, whole blocks, one row; --large: up to 2000), the element type (of f32 how it may be rounded or split), whether
-x and w are transposed, and a chain behind the product: biases along rows and columns, a residual, functions, reductions of rows, a result of
-another type, a second result. In some, others of x and another w, with chains of their own, are multiplied by it or added. Rows of NaN and inf in x
-and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
+x and w are transposed, pieces that k is cut into, and a chain behind the product: biases along rows and columns, a residual, functions, reductions
+of rows, a result of another type, a second result. In some, others of x and another w, with chains of their own, are multiplied by it or added. Rows
+of NaN and inf in x and columns of them in w must stay in theirs. --target compiles for another one than the device's; --mma draws a
 schedule for the tensor cores of a warp where one for tensor cores was chosen. On the GPU a second run has to give the same bits. Each result must
 be within the bound for its sums (any order; integers: the same) and one rounding; prints what is not, and how the sums were far from f64.
 """
@@ -57,6 +57,7 @@ class Combination(products.Product):
         self.x_across, self.w_across = bool(rng.random() < 0.3), bool(rng.random() < 0.4)
         self.poisoned = bool(rng.random() < 0.3)
         self.count, self.results = 0, []
+        self.chunk = pick(0, 0, 0, 16, 64, 128, 128, 256)
         self.product()
         self.chain()
         for _ in range(0 if alone else pick(0, 0, 0, 1, 1, 2)):
@@ -82,7 +83,9 @@ class Combination(products.Product):
     @property
     def on_tensor_cores(self):
         """A w that repeats for batches is none that lies in memory; parts and 8-bit floats are of wgmma alone."""
-        return self.k >= 64 and self.n >= 64 and self.w_batch == self.batch and (self.has_wgmma or self.form in BYTES)
+        depth = 64 if self.form == "bf16x6" else 128 // ELEMENTS[self.operands].size  # Elements of a block of k.
+        has_blocks = not self.chunk or self.chunk >= depth
+        return self.k >= 64 and self.n >= 64 and has_blocks and self.w_batch == self.batch and (self.has_wgmma or self.form in BYTES)
 
     def bound(self):
         """Of the product, relative to the sum of magnitudes."""
@@ -94,7 +97,7 @@ class Combination(products.Product):
         if self.form == "tf32":  # Each operand is rounded to 11 bits.
             return chain + 2.0**-10 + 2.0**-22
         if self.form == "bf16x6" and self.on_tensor_cores:  # A chain of a block, the blocks, and products that are left out.
-            return products.chain_bound(64 + -(-self.k // 64) + 3)
+            return products.chain_bound(64 + -(-self.k // 64) + self.pieces + 3)
         if self.operands.startswith("f8") and self.on_tensor_cores and self.on_gpu:
             # 33 terms are aligned to the largest and cut to 14 bits, four times in a block of 128.
             return chain + 4 * 33 * 2.0**-13
@@ -197,13 +200,13 @@ class Combination(products.Product):
         return ""
 
 
-def mma_schedule(rng, form):
+def mma_schedule(rng, form, chunk):
     element, accumulators = BYTES[form], 64 if form == "f64" else 128
     pick = lambda *choices: int(choices[rng.integers(len(choices))])
     while True:
         warps_m, warps_n = pick(1, 2, 4), pick(1, 2, 4)
         bm, bn, bk, stages = pick(16, 32, 64, 128), pick(16, 32, 64, 128, 256), pick(16, 32, 64, 128), pick(1, 2, 3, 4, 5)
-        fits = bm >= 16 * warps_m and bn >= 8 * warps_n and bm * bn <= accumulators * 32 * warps_m * warps_n and bk * element >= 32
+        fits = bm >= 16 * warps_m and bn >= 8 * warps_n and bm * bn <= accumulators * 32 * warps_m * warps_n and bk * element >= 32 and bk <= (chunk or bk)
         if fits and stages * (bm + bn) * bk * element <= 64 << 10:
             return f"#matmul<bm = {bm}, bn = {bn}, bk = {bk}, unit = mma, warps = [{warps_m}, {warps_n}], stages = {stages}, raster = {pick(1, 2, 8)}>"
 
@@ -213,7 +216,7 @@ def compiled(combination, options, index):
         return minic.compile(combination.text, target=options.target)
     rng = np.random.default_rng([options.seed, index, 1])
     fused = minic.emit(combination.text, "fused", target=options.target)
-    return minic.compile(re.sub("#matmul<[^>]*unit[^>]*>", lambda _: mma_schedule(rng, combination.form), fused))
+    return minic.compile(re.sub("#matmul<[^>]*unit[^>]*>", lambda _: mma_schedule(rng, combination.form, combination.chunk), fused))
 
 
 def outputs_of(combination, options, index):

@@ -54,6 +54,7 @@ class Product:
         self.inputs, self.drawn, self.lines = {}, {}, []  # `drawn`: how each input is.
         self.sizes = {}  # Of the graph's values.
         self.x, self.products = None, 0
+        self.chunk = 0  # Elements of k in a piece, where the product is cut.
 
     def pick(self, *choices):
         return choices[self.rng.integers(len(choices))]
@@ -88,8 +89,20 @@ class Product:
         x_name, x = self.x
         w_name, w = self.operand(f"w{number}", self.w_batch, self.k, self.n, operands, self.w_across, self.k**-0.5)
         self.shape = (*self.batch, self.m, self.n)
-        self.emit(f"p{number}", f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else ""), self.shape, dtype)
-        return f"p{number}", x, w
+        name, text = f"p{number}", f"matmul %{x_name}, %{w_name}" + (f", precision = {precision}" if precision else "")
+        if not self.chunk:
+            self.emit(name, text, self.shape, dtype)
+            return name, x, w
+        sums = ELEMENTS[operands].accumulator.name
+        self.emit(f"pieces{number}", f"{text}, chunks = [{self.chunk}]", (self.pieces, *self.shape), sums)
+        self.emit(name if sums == dtype else f"sum{number}", f"reduce sum %pieces{number}, axes = [0]", self.shape, sums)
+        if sums != dtype:
+            self.emit(name, f"convert %sum{number}", self.shape, dtype)
+        return name, x, w
+
+    @property
+    def pieces(self):
+        return -(-self.k // self.chunk) if self.chunk else 1
 
     def text_of(self, results):
         """The graph that gives values: pairs of a name and an element type."""

@@ -31,6 +31,8 @@ public:
   Value *compare(std::string_view predicate, Value *lhs, Value *rhs);
   Value *select(Value *condition, Value *ifTrue, Value *ifFalse);
   Value *convert(Value *value, DType to);
+  /// A sum as its result's type: what follows may go on with the sum itself (`rounding = optional`).
+  Value *convertSum(Value *sum, DType to);
   /// A splat constant of any value type: a float rounds to it, an integer must fit.
   Value *constant(Type type, const Attribute &number);
   Value *constantIndex(int64_t value);

@@ -20,6 +20,20 @@ struct ScaledCounter {
   DimExpr bound;
 };
 
+/// What an index is at most.
+static std::optional<DimExpr> upperBound(const Value *value) {
+  if (auto constant = constantIndex(value))
+    return *constant;
+  const Operation *op = value->definition();
+  if (op && op->is(OpKind::Dim))
+    return *op->attr("expr")->asDim();
+  if (op && op->is(OpKind::Min)) // Of a last piece that may be shorter.
+    for (const Value *operand : op->operands())
+      if (auto constant = constantIndex(operand))
+        return *constant;
+  return std::nullopt;
+}
+
 /// `depth` bounds the walk through products.
 static std::optional<ScaledCounter> asScaledCounter(const Value *value, int depth = 16) {
   Operation *op = value->definition();
@@ -31,14 +45,8 @@ static std::optional<ScaledCounter> asScaledCounter(const Value *value, int dept
     auto lo = constantIndex(loop->operand(0)), step = constantIndex(loop->operand(2));
     if (!lo || *lo != 0 || !step || *step <= 0)
       return std::nullopt;
-    DimExpr hi;
-    if (auto constant = constantIndex(loop->operand(1)))
-      hi = *constant;
-    else if (Operation *dim = loop->operand(1)->definition(); dim && dim->is(OpKind::Dim))
-      hi = *dim->attr("expr")->asDim();
-    else
-      return std::nullopt;
-    return ScaledCounter{*step, DimExpr::ceilDiv(hi, *step)};
+    auto hi = upperBound(loop->operand(1));
+    return hi ? std::optional(ScaledCounter{*step, DimExpr::ceilDiv(*hi, *step)}) : std::nullopt;
   }
   if (op->is(OpKind::ProgramId))
     return ScaledCounter{1, op->dimsAttr("grid")[value->index()]};
@@ -93,6 +101,9 @@ int64_t knownMultiple(const Value *index) {
     return std::min(knownMultiple(op->operand(0)), knownMultiple(op->operand(1)));
   if (auto counter = asScaledCounter(index))
     return std::min(limit, counter->factor & -counter->factor);
+  if (const Operation *loop = index->definition() ? nullptr : index->argumentOf()->parentOp();
+      loop && loop->is(OpKind::For) && index->index() == 0)
+    return std::min(knownMultiple(loop->operand(0)), knownMultiple(loop->operand(2)));
   return 1;
 }
 

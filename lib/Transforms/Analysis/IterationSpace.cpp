@@ -113,13 +113,14 @@ std::optional<AxisList> relateAxes(const Operation &op, const std::vector<AxisLi
     break;
   }
   case AxisRule::Contract: {
-    size_t rank = results[0].size(), row = rank - 2, column = rank - 1;
+    size_t rank = uses[0].size(), row = rank - 2, column = rank - 1;
+    size_t pieces = results[0].size() - rank; // Stand in front.
     for (size_t b = 0; b < row; ++b) {
-      classes.join(uses[0][b], results[0][b]);
-      classes.join(uses[1][b], results[0][b]);
+      classes.join(uses[0][b], results[0][pieces + b]);
+      classes.join(uses[1][b], results[0][pieces + b]);
     }
-    classes.join(uses[0][row], results[0][row]);
-    classes.join(uses[1][column], results[0][column]);
+    classes.join(uses[0][row], results[0][pieces + row]);
+    classes.join(uses[1][column], results[0][pieces + column]);
     classes.join(uses[0][column], uses[1][row]);
     contracted.push_back(uses[0][column]);
     break;

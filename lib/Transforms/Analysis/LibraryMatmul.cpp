@@ -46,6 +46,8 @@ private:
       }
     if (!product)
       refuse("there is no product");
+    else if (product->attr("chunks"))
+      refuse("its product is cut into pieces of the contracted axis");
     unmatched.erase(product);
     return why.empty() ? product : nullptr;
   }

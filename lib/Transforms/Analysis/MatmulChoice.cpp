@@ -43,7 +43,7 @@ Schedule::Unit unitFor(const Operation &product, const TargetInfo &target) {
 /// of them (`prepare-operands`).
 struct TensorCoreProduct {
   DimExpr rows;
-  int64_t columns, length, batches; ///< Of one product.
+  int64_t columns, length, batches; ///< Of one product; pieces of k count as batches, and the length is that of one.
   size_t rank;                      ///< Of the loops.
   DType dtype;                      ///< Of the operands.
   TensorCoreForm form;
@@ -100,7 +100,7 @@ bool liesInMatrices(const IterationSpace &space, const Operation &product) {
          (endsWith(rhs->axes, k, n) || endsWith(rhs->axes, n, k));
 }
 
-/// Batches, or as many as are known.
+/// Batches and pieces, or as many as are known.
 int64_t batchesOf(const IterationSpace &space) {
   int64_t batches = 1;
   for (int axis = 0; axis < space.rank() - 3; ++axis)
@@ -118,13 +118,19 @@ std::optional<TensorCoreProduct> tensorCoreProduct(const IterationSpace &space, 
   auto columns = loops[size_t(n)].extent.constant(), length = loops[size_t(k)].extent.constant();
   if (!liesInMatrices(space, product) || !columns || !length || *columns < leastWork || *length < leastWork)
     return std::nullopt;
+  TensorCoreForm form = *tensorCoreForm(product);
+  if (int64_t chunk = loops[size_t(k)].chunk) {
+    if (chunk < form.depth)
+      return std::nullopt; // A block would reach into the next piece.
+    length = std::min(*length, chunk);
+  }
   return TensorCoreProduct{.rows = loops[size_t(m)].extent,
                            .columns = *columns,
                            .length = *length,
                            .batches = batchesOf(space),
                            .rank = size_t(space.rank()),
                            .dtype = product.operand(0)->type().dtype(),
-                           .form = *tensorCoreForm(product),
+                           .form = form,
                            .unit = unit};
 }
 
@@ -166,6 +172,12 @@ int64_t mmaBytes(const Schedule &schedule, DType dtype) {
   int64_t part = partRows * (partColumns + MmaTiling::partPadding) * dtypeBytes(tiling.sums());
   return schedule.stages * (bm + bn) * schedule.block[n + 1] * dtypeBytes(dtype) + (part + alignment - 1) / alignment * alignment;
 }
+
+/// A schedule, and the cycles that the product takes with it.
+struct TimedSchedule {
+  Schedule schedule;
+  double cycles;
+};
 
 /// A schedule for tensor cores that is all 1 but for what its unit says.
 Schedule tensorCoreSchedule(const TensorCoreProduct &product, Schedule::Unit unit, int64_t bm, int64_t bn, int64_t bk) {
@@ -229,12 +241,6 @@ int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops
   return most;
 }
 
-/// A schedule, and the cycles that it takes.
-struct TimedSchedule {
-  Schedule schedule;
-  double cycles;
-};
-
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs. None
 /// if there are more products than the registers of a warpgroup hold sums of; or, of whole rows, whose reductions would be a launch
 /// of their own otherwise, if it takes longer than that.
@@ -246,14 +252,16 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, int
   constexpr int64_t enoughStages = 8, mostRegisters = 200;
   constexpr double launch = 6000; // And its own waits for memory: 3.3 us.
   const TensorCoreForm &form = product.form;
+  int64_t rows = product.rows.constant().value_or(tiles[0].bm); // No others are brought.
   const Tile *best = nullptr;
   double least = 0, leastOfAll = HUGE_VAL;
   for (const Tile &tile : tiles) {
     int64_t columns = product.products * tile.bn;
-    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || columns * (form.promotes ? 2 : 1) > mostWgmmaColumns)
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (tile.bm > 64 && rows <= tile.bm / 2) ||
+        columns * (form.promotes ? 2 : 1) > mostWgmmaColumns)
       continue;
     double math = double(form.products * tile.bm * columns) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
-    double traffic = trafficOf(double(form.parts * (tile.bm + columns) * swizzledRow));
+    double traffic = trafficOf(double(form.parts * (std::min(tile.bm, rows) + columns) * swizzledRow));
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     leastOfAll = std::min(leastOfAll, cycles);
     if (wholeValues && (tile.bn < product.columns || wholeValues * 64 * tile.bn / 128 > mostRegisters))
@@ -276,7 +284,7 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, int
 /// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
 /// most of that and of the copies, not all: a quarter fits what is known of such kernels. Accumulators of f64 take two registers,
 /// so its tiles are smaller: 128x128 spills on sm_90.
-Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn, bytesOfK, warpsM, warpsN;
   };
@@ -309,7 +317,14 @@ Schedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target)
   s.warps[product.rank - 2] = best->warpsN;
   for (s.stages = enoughStages; s.stages > 1 && mmaBytes(s, product.dtype) > target.maxSharedBytesPerCta;)
     --s.stages;
-  return s;
+  return {s, least};
+}
+
+/// Cycles of a product, at least those in which memory gives its operands once: about 20 bytes a cycle and multiprocessor.
+double timeOf(const TensorCoreProduct &product, double bytesOfOperands, const TargetInfo &target) {
+  bool isWgmma = product.unit == Schedule::Unit::Wgmma;
+  double cycles = isWgmma ? wgmmaSchedule(product, 0, target)->cycles : mmaSchedule(product, target).cycles;
+  return std::max(cycles, bytesOfOperands / (20.0 * target.multiprocessors));
 }
 
 } // namespace
@@ -387,7 +402,7 @@ static Schedule fmaSchedule(const IterationSpace &space, size_t products, DType 
   }
   s.block[m] = choice->bm;
   s.block[n] = choice->bn;
-  s.block[k] = choice->bk;
+  s.block[k] = loops[k].chunk ? std::min(choice->bk, loops[k].chunk) : choice->bk;
   s.warps[m] = choice->warpsM;
   s.warps[n] = choice->warpsN;
   s.lanes[m] = 4;
@@ -403,7 +418,7 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   if (target.name != opInfo(OpKind::TmaLoad).needs || product.operand(0)->type().dtype() != DType::F32 ||
-      !liesInMatrices(space, product) || !loops[k].extent.isConstant())
+      !liesInMatrices(space, product) || !loops[k].extent.isConstant() || (loops[k].chunk && loops[k].chunk < bk))
     return std::nullopt;
   int64_t rows = loops[m].extent.constant().value_or(unknownSize), columns = loops[n].extent.constant().value_or(unknownSize);
   // Copies of rows that do not start at multiples of 16 bytes read an element at a time, and cost more than they bring.
@@ -433,6 +448,45 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
   s.stages = stages;
   s.raster = 8;
   return s;
+}
+
+//===- Pieces of k -===//
+
+/// Longer chains would want a tree, and pieces of fewer blocks do not fill a ring.
+static constexpr int64_t mostPieces = mostInChain, leastBlocks = 4;
+
+/// What a second launch takes in cycles, 2.2 us in a graph on an H200, and what it must bring: the model is no finer.
+static constexpr double secondLaunch = 3900, leastGain = 0.15;
+
+std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target) {
+  Operation *ops[] = {&matmul};
+  auto alone = IterationSpace::compute(ops);
+  auto whole = alone ? tensorCoreProduct(*alone, matmul, target) : std::nullopt;
+  if (!whole || matmul.attr("chunks") || !whole->rows.isConstant())
+    return std::nullopt;
+  for (const LoopAxis &axis : alone->axes())
+    if (!axis.extent.isConstant())
+      return std::nullopt;
+  double bytes = double(dtypeBytes(whole->dtype)), rows = double(*whole->rows.constant()), columns = double(whole->columns);
+  double operands = double(whole->batches) * double(whole->length) * (rows + columns) * bytes;
+  double sums = double(whole->batches) * rows * columns * double(dtypeBytes(computeDType(whole->dtype)));
+  double least = timeOf(*whole, operands, target) * (1 - leastGain);
+  std::optional<int64_t> best;
+  for (int64_t chunk = int64_t(std::bit_ceil(uint64_t(whole->length))) / 2; chunk >= leastBlocks * whole->form.depth; chunk /= 2) {
+    int64_t pieces = (whole->length + chunk - 1) / chunk;
+    if (pieces > mostPieces)
+      break;
+    TensorCoreProduct cut = *whole;
+    cut.length = chunk;
+    cut.batches *= pieces;
+    // Sums are written and read, on an H200 at 5 TB/s, half the rate of operands.
+    double time = timeOf(cut, operands, target) + secondLaunch + trafficOf(4 * double(pieces) * sums) / target.multiprocessors;
+    if (time < least) { // So must twice as many pieces.
+      least = time * (1 - leastGain);
+      best = chunk;
+    }
+  }
+  return best;
 }
 
 //===- Both -===//
@@ -477,7 +531,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
         if (auto timed = wgmmaSchedule(*product, wholeValues(space, ops), target))
           return timed->schedule;
       } else if (!holdsRows(space)) {
-        return mmaSchedule(*product, target);
+        return mmaSchedule(*product, target).schedule;
       }
     }
   if (holdsRows(space)) // No other unit's warps have rows whole.

@@ -11,6 +11,10 @@ namespace minic {
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
                                        bool exact);
 
+/// Elements of k in a piece, if a matmul is quicker cut along k: by one kernel that multiplies pieces and one that adds them up.
+/// Only where tensor cores add in an order of their own, and sizes are known.
+std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target);
+
 /// What a row of a block in shared memory has, in bytes: the widest swizzle.
 inline constexpr int64_t swizzledRow = 128;
 

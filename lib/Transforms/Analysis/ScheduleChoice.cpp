@@ -159,9 +159,11 @@ public:
       else if (!loops[axis].extent.isConstant(1) && !space.countsPieces(int(axis)))
         kept.push_back(axis);
     if (reduced.empty())
-      cutElements();
+      cutElements(1024);
     else if (loops[last].reduced)
       cutRows();
+    else if (auto columns = columnsOfChains())
+      cutElements(std::clamp<int64_t>(std::bit_floor(uint64_t(*columns / target.multiprocessors)), 128, 512));
     else
       cutColumns();
     return s;
@@ -215,8 +217,18 @@ private:
     return block;
   }
 
-  /// About 1024 elements a program, inner axes first; 4 warps. Where memory is read across the last axis, a square.
-  void cutElements() {
+  /// The number of columns of a few numbers each, such as pieces of a product, if there are enough of them for each thread to add
+  /// up its own.
+  std::optional<int64_t> columnsOfChains() const {
+    auto length = loops[reduced.front()].extent.constant();
+    auto columns = rowsOf(space);
+    bool fits = !exact && reduced.size() == 1 && !loops[reduced.front()].chunk && length && *length <= mostInChain && columns &&
+                *columns >= 32 * target.multiprocessors && !readsAgain(space, ops);
+    return fits ? columns : std::nullopt;
+  }
+
+  /// About `left` elements a program, inner axes first; 4 warps. Where memory is read across the last axis, a square.
+  void cutElements(int64_t left) {
     moveLanesTogether();
     if (auto across = axisAcross()) {
       s.block[last] = blockFor(loops[last].extent, 64);
@@ -226,8 +238,9 @@ private:
       s.warps[*across] = std::clamp<int64_t>(s.block[*across] / s.lanes[*across], 1, 8);
       return;
     }
-    int64_t left = 1024;
     for (size_t axis = loops.size(); axis-- > 0;) {
+      if (loops[axis].reduced)
+        continue;
       s.block[axis] = axis == last || loops[axis].extent.isConstant() ? blockFor(loops[axis].extent, left) : 1;
       if (axis == last && axis > 0)
         s.block[axis] = withoutWaste(s.block[axis], loops[axis].extent);

@@ -80,7 +80,8 @@ private:
   Value *emitSweep() {
     Type sums = context.tile(tiling.sums(), std::array{tiling.rows, tiling.columns}, context.layout(tiling.accumulators()));
     Value *none = top.constant(sums, isFloat(tiling.sums()) ? Attribute(0.0) : Attribute(0));
-    Operation *sweep = top.create(OpKind::For, {zero, top.dim(product.length()), top.constantIndex(product.bk()), none}, {sums});
+    Value *first = product.piece ? product.piece : zero, *end = product.end(top);
+    Operation *sweep = top.create(OpKind::For, {first, end, top.constantIndex(product.bk()), none}, {sums});
     sweep->result()->setName(product.sums[0].value->name());
     Block &body = sweep->addRegion();
     Value *at = body.addArgument(context.index(), "at"), *acc = body.addArgument(sums, "acc");

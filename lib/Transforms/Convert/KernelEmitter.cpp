@@ -4,6 +4,7 @@
 
 #include "minic/IR/Combiner.h"
 #include "minic/IR/ScalarEval.h"
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 #include <algorithm>
 #include <map>
@@ -143,12 +144,14 @@ private:
         offsets[size_t(axis)] = first;
         continue;
       }
-      std::vector<Value *> operands = {builder.constantIndex(0), builder.dim(loopAxis.length()), builder.constantIndex(step)};
+      std::vector<Value *> operands = {builder.constantIndex(0), sweepEnd(loopAxis, first), builder.constantIndex(step)};
       operands.insert(operands.end(), carried.begin(), carried.end());
       std::vector<Type> types;
       for (Value *value : carried)
         types.push_back(value->type());
       Operation *loop = builder.create(OpKind::For, operands, types);
+      if (isShortChain(loopAxis, step) && loops.size() == 1)
+        loop->setAttr("unroll", Attribute::word("full"));
       Block &block = loop->addRegion();
       offsets[size_t(axis)] = block.addArgument(context.index(), "i" + std::to_string(axis));
       for (Value *&value : carried)
@@ -167,6 +170,20 @@ private:
     }
     builder = outermost;
     return next;
+  }
+
+  /// How far a sweep goes: through the axis, or its piece, of which the last may be shorter.
+  Value *sweepEnd(const LoopAxis &axis, Value *first) {
+    Value *end = builder.dim(axis.length());
+    if (!first || axis.extent.isMultipleOf(axis.chunk))
+      return end;
+    return builder.scalarOp(OpKind::Min, {end, builder.scalarOp(OpKind::Sub, {builder.dim(axis.extent), first})});
+  }
+
+  /// A few numbers that a thread adds up: written out, all loads can start at once.
+  bool isShortChain(const LoopAxis &axis, int64_t step) const {
+    auto length = axis.extent.constant();
+    return step == 1 && !axis.chunk && length && *length <= mostInChain && !ops.back()->is(OpKind::Cumsum);
   }
 
   //===- Values -===//
@@ -371,10 +388,7 @@ private:
     // A chain that ends in -0.0 (a tiny product was rounded) ends in +0.0 where padding is multiplied and added too: +0.0 it is.
     if (op.info().axes == AxisRule::Contract && isFloat(value->type().dtype()))
       value = builder.scalarOp(OpKind::Add, {value, builder.constant(value->type(), 0.0)});
-    if (value->type().dtype() != result.type().dtype()) {
-      value = builder.convert(value, result.type().dtype());
-      value->definition()->setAttr("rounding", Attribute::word("optional"));
-    }
+    value = builder.convertSum(value, result.type().dtype());
     value->setName(result.name());
     return value;
   }

@@ -51,7 +51,7 @@ private:
     Type sums = partType(product.dot().result()->type().dtype(), product.columns());
     Type inflight = context.withKind(sums, TypeKind::Inflight), carried = product.promotes ? sums : inflight;
     Value *none = product.promotes ? builder.constant(sums, 0.0) : builder.create(OpKind::Undefined, {}, {inflight})->result();
-    Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero, none}, {context.index(), carried});
+    Operation *sweep = builder.create(OpKind::For, {first, end, step, zero, none}, {context.index(), carried});
     Block &body = sweep->addRegion();
     Value *at = body.addArgument(context.index(), "at"), *position = body.addArgument(context.index(), "i");
     Value *acc = body.addArgument(carried, "acc");
@@ -81,7 +81,7 @@ private:
         if (block->definition()->is(OpKind::Stage))
           block = rowsOfGroup(builder, block);
       }
-    Value *later = acc ? builder.compare("gt", at, zero) : nullptr;
+    Value *later = acc ? builder.compare("gt", at, first) : nullptr;
     for (size_t step = 0; step < dots.size(); ++step) {
       bool isRowMajor = accessDims(*dots[step]->operand(1)->definition()).back() == axisM + 1;
       std::vector<Value *> values{blocks[indexOf(step, 0)], blocks[indexOf(step, 1)]};
@@ -128,7 +128,7 @@ private:
   Value *emitSweep(Builder &builder) override {
     Type sums = partType(product.dot().result()->type().dtype(), bn);
     Value *none = builder.constant(sums, 0.0);
-    Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero, none}, {context.index(), sums});
+    Operation *sweep = builder.create(OpKind::For, {first, end, step, zero, none}, {context.index(), sums});
     Block &body = sweep->addRegion();
     body.addArgument(context.index(), "at");
     Value *position = body.addArgument(context.index(), "i"), *acc = body.addArgument(sums, "acc");

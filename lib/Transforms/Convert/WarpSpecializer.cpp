@@ -109,7 +109,8 @@ void WarpSpecializer::makeRing() {
   zero = top.constantIndex(0);
   one = top.constantIndex(1);
   step = top.constantIndex(bk);
-  length = top.dim(product.length());
+  first = product.piece ? product.piece : zero;
+  end = product.end(top);
   for (const Operand &operand : operands)
     if (std::ranges::any_of(operand.pieces, [](const Piece &piece) { return piece.box != piece.whole; }))
       clear(operand);
@@ -148,7 +149,7 @@ void WarpSpecializer::emitProducer() {
   role.addArgument(context.index(), "who");
   Builder builder(role);
   builder.setLoc(product.dot().loc());
-  Operation *sweep = builder.create(OpKind::For, {zero, length, step, zero}, {context.index()});
+  Operation *sweep = builder.create(OpKind::For, {first, end, step, zero}, {context.index()});
   Block &body = sweep->addRegion();
   Value *at = body.addArgument(context.index(), "at"), *position = body.addArgument(context.index(), "i");
   Builder inner(body);

@@ -69,7 +69,7 @@ protected:
   Part part;
   bool bringsRowsThereAre = false; ///< TMA leaves out rows of the first operand that lie outside of it.
   std::vector<Operand> operands;   ///< The first dot's first.
-  Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *length = nullptr;
+  Value *full = nullptr, *empty = nullptr, *zero = nullptr, *one = nullptr, *step = nullptr, *first = nullptr, *end = nullptr;
   Value *upper = nullptr; ///< A consumer's first row in the tile.
 
 private:

@@ -148,7 +148,8 @@ private:
 
   /// Batch axes of size 1, and those that an operand lacks, repeat.
   Value *matmul() {
-    const std::vector<DimExpr> &shape = op.result()->type().shape();
+    std::vector<DimExpr> shape = op.result()->type().shape();
+    shape.erase(shape.begin(), shape.begin() + int64_t(op.optionalInts("chunks").size())); // What counts pieces.
     size_t batch = shape.size() - 2;
     auto widened = [&](unsigned i) {
       const std::vector<DimExpr> &from = op.operand(i)->type().shape();

@@ -135,7 +135,7 @@ void split(Operation &reduce, const std::vector<int64_t> &chunks) {
   for (unsigned i = 0; i < reduce.numResults(); ++i) {
     whole->result(i)->setName(reduce.result(i)->name());
     parts->result(i)->setName(reduce.result(i)->name().empty() ? "" : reduce.result(i)->name() + "_pieces");
-    reduce.result(i)->replaceAllUsesWith(builder.convert(whole->result(i), reduce.result(i)->type().dtype()));
+    reduce.result(i)->replaceAllUsesWith(builder.convertSum(whole->result(i), reduce.result(i)->type().dtype()));
   }
   reduce.erase();
 }

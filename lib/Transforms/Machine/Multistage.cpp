@@ -17,7 +17,7 @@
 //
 // While the tensor cores are at one step, the fragments of the next one are on their way. The one barrier of a trip says both that
 // block %i + 1 is there for all warps and that nobody reads block %i any more, so the next trip may fill its place. Blocks behind
-// the last one are all zeros, which are read, but not multiplied.
+// the last one are zeros, or of another program's piece, which are read, but not multiplied.
 #include "minic/IR/Builder.h"
 #include "minic/IR/Schedule.h"
 #include "minic/Transforms/Passes.h"
@@ -76,7 +76,8 @@ public:
     ahead = top.constantIndex(stages - 1);
     for (int64_t block = 0; block + 1 < stages; ++block) {
       Value *number = top.constantIndex(block);
-      emitCopies(top, top.scalarOp(OpKind::Mul, {number, step}), number);
+      Value *at = top.scalarOp(OpKind::Add, {old.loop->operand(0), top.scalarOp(OpKind::Mul, {number, step})});
+      emitCopies(top, at, number);
     }
     emitMeeting(top);
     Value *zero = top.constantIndex(0);

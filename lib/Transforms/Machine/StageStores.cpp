@@ -9,10 +9,11 @@
 //                                                          tma_store_wait pending = 0
 //
 // A thread has pairs of columns of a result of wgmma; stored as they are, a warp would touch eight rows in pieces of 16 bytes. Each
-// consumer has two buffers: the one that was stored before the last one is free. TMA drops what lies outside, masks or not.
+// consumer has two buffers: the one that was stored before the last one is free. TMA drops what lies outside, masks or not. A
+// buffer has rows of 128 bytes: of 32 bits, half of a part at a time, which shared_store puts there.
 //
-// Where rows of the result do not start at multiples of 16 bytes TMA cannot store, and the consumer's threads do, side by side
-// along a row:
+// Where rows of the result do not start at multiples of 16 bytes TMA cannot store, and of 16 bits the consumer's threads do, side
+// by side along a row:
 //
 //                                                            stmatrix %part, %slot; barrier
 //                                                            %line = shared_load %slot; barrier
@@ -36,18 +37,25 @@ bool isMatrix(const std::vector<int64_t> &dims) {
          std::ranges::count(dims, -1) == int64_t(dims.size()) - 2;
 }
 
-/// Parts of 64x64 16-bit elements, as wgmma leaves them, that go to row-major matrices.
+int64_t storedBytes(const Operation *store) { return dtypeBytes(store->operand(0)->type().dtype()); }
+
+/// Whether TMA can store to the buffer's rows.
+bool takesTma(const Operation &store) {
+  constexpr int mostAxes = 5; // PTX ISA, "Tensors".
+  Type buffer = accessBuffer(store)->type();
+  return buffer.rank() <= mostAxes && buffer.shape().back().isMultipleOf(16 / storedBytes(&store));
+}
+
+/// Parts of 64x64 elements of 16 or 32 bits, as wgmma leaves them, that go to row-major matrices.
 bool canStage(const Operation &op) {
   if (!op.is(OpKind::Store))
     return false;
   Type tile = op.operand(0)->type(), buffer = accessBuffer(op)->type();
+  int64_t bytes = dtypeBytes(tile.dtype());
   return tile.extents() == std::vector<int64_t>{64, 64} && tile.layout()->normalized() == wgmmaLayout(64).normalized() &&
-         isFloat(tile.dtype()) && dtypeBytes(tile.dtype()) == 2 && !buffer.isStrided() && isMatrix(accessDims(op)) &&
+         (bytes == 4 ? takesTma(op) : isFloat(tile.dtype()) && bytes == 2) && !buffer.isStrided() && isMatrix(accessDims(op)) &&
          !op.attr("steps");
 }
-
-/// Whether TMA can store to the buffer's rows, of 16-bit elements.
-bool takesTma(const Operation &store) { return accessBuffer(store)->type().shape().back().isMultipleOf(8); }
 
 /// A loop over 64 columns at a time, from the first one on. An unrolled loop has constant bounds.
 bool goesThroughParts(const Operation &op) {
@@ -71,11 +79,14 @@ public:
     outside.setLoc(stores[0]->loc());
     who = !role.region().arguments().empty() ? role.region().argument(0) : role.region().addArgument(context.index(), "who");
     int64_t groups = role.attr("instances") ? role.intAttr("instances") : 1;
-    DType dtype = stores[0]->operand(0)->type().dtype();
-    bool byTma = takesTma(*stores[0]); // What shares the buffers waits for them in one way.
+    const Operation *narrowest =
+        *std::ranges::min_element(stores, {}, storedBytes); // Threads would store it in the smallest pieces.
+    DType dtype = narrowest->operand(0)->type().dtype();
+    bool byTma = takesTma(*narrowest); // What shares the buffers waits for them in one way.
     std::erase_if(stores, [&](const Operation *op) { return op->operand(0)->type().dtype() != dtype || takesTma(*op) != byTma; });
+    columns = rowBytes / dtypeBytes(dtype);
     TypeStorage buffers{
-        .kind = TypeKind::Smem, .dtype = dtype, .shape = {64, 64}, .swizzle = 128, .stages = buffersOfGroup * groups};
+        .kind = TypeKind::Smem, .dtype = dtype, .shape = {rows, columns}, .swizzle = rowBytes, .stages = buffersOfGroup * groups};
     memory = outside.create(OpKind::AllocShared, {}, {context.type(buffers)})->result();
     memory->setName("out");
     buffers.stages = 1;
@@ -87,8 +98,13 @@ public:
       for (Operation &op : *loads)
         if (op.is(OpKind::Load) && !op.intsAttr("mask").empty() && !op.attr("fill"))
           op.setAttr("fill", isFloat(op.result()->type().dtype()) ? Attribute(0.0) : Attribute(0));
-    for (size_t i = 0; i < stores.size(); ++i)
-      stage(*stores[i], int64_t(i), int64_t(stores.size()));
+    slotsOfPart = int64_t(stores.size()) * (64 / columns);
+    int64_t number = 0;
+    for (Operation *store : stores)
+      if (byTma)
+        storeByTma(*store, number);
+      else
+        storeByThreads(*store, number);
     if (byTma) {
       Builder behind(*role.region().back()->parent(), role.region().back());
       behind.setLoc(parts.loc());
@@ -98,48 +114,62 @@ public:
   }
 
 private:
-  static constexpr int64_t buffersOfGroup = 2;
+  static constexpr int64_t buffersOfGroup = 2, rows = 64, rowBytes = 128;
 
-  void stage(Operation &store, int64_t number, int64_t count) {
-    Builder builder(&store);
-    builder.setLoc(store.loc());
-    Value *left = parts.region().argument(0);
-    // Number `number` of `count` stores of part left / 64.
-    Value *part = builder.scalarOp(OpKind::DivU, {left, builder.constantIndex(64)});
+  /// The buffer for the next one that a part fills.
+  Value *slotOf(Builder &builder, int64_t &number) {
+    // Number `number` of `slotsOfPart` of part left / 64.
+    Value *part = builder.scalarOp(OpKind::DivU, {parts.region().argument(0), builder.constantIndex(64)});
     Value *order = builder.scalarOp(
-        OpKind::Add, {builder.scalarOp(OpKind::Mul, {part, builder.constantIndex(count)}), builder.constantIndex(number)});
+        OpKind::Add, {builder.scalarOp(OpKind::Mul, {part, builder.constantIndex(slotsOfPart)}), builder.constantIndex(number++)});
     Value *two = builder.constantIndex(buffersOfGroup);
     Value *mine = builder.scalarOp(OpKind::Mul, {who, two});
     Value *place = builder.scalarOp(OpKind::Add, {mine, builder.scalarOp(OpKind::RemU, {order, two})});
-    Value *slot = builder.create(OpKind::Stage, {memory, place}, {one})->result();
-    // Of an odd number of stores the first ones of two tiles have one buffer.
-    bool takesTurns = *parts.operand(1)->definition()->attr("value")->asInt() / 64 * count % buffersOfGroup == 0;
-    if (takesTma(store))
-      storeByTma(builder, store, slot, takesTurns);
-    else
-      storeByThreads(builder, store, slot);
+    return builder.create(OpKind::Stage, {memory, place}, {one})->result();
   }
 
-  void storeByTma(Builder &builder, Operation &store, Value *slot, bool takesTurns) {
+  void storeByTma(Operation &store, int64_t &number) {
+    Builder builder(&store);
+    builder.setLoc(store.loc());
     Value *buffer = store.operand(1);
     std::vector<int64_t> box(size_t(buffer->type().rank()), 1);
-    box[box.size() - 2] = box.back() = 64;
+    std::copy_n(one.extents().begin(), 2, box.end() - 2);
     TypeStorage map{.kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = box};
     Value *out = signature.addTensorMap(buffer, context.type(map));
-    builder.create(OpKind::TmaStoreWait, {}, {}, {{"pending", Attribute(takesTurns ? buffersOfGroup - 1 : 0)}});
-    builder.create(OpKind::BarrierOp, {}, {});
-    builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
-    builder.create(OpKind::FenceAsync, {}, {});
-    builder.create(OpKind::BarrierOp, {}, {});
-    std::vector<Value *> copy{slot, out};
-    copy.insert(copy.end(), store.operands().begin() + firstIndex(store), store.operands().end());
-    builder.create(OpKind::TmaStore, copy, std::vector<Type>());
+    // Of an odd number of buffers the first ones of two tiles have the same.
+    bool takesTurns = *parts.operand(1)->definition()->attr("value")->asInt() / 64 * slotsOfPart % buffersOfGroup == 0;
+    for (int64_t start = 0; start < 64; start += columns) {
+      Value *slot = slotOf(builder, number);
+      builder.create(OpKind::TmaStoreWait, {}, {}, {{"pending", Attribute(takesTurns ? buffersOfGroup - 1 : 0)}});
+      builder.create(OpKind::BarrierOp, {}, {});
+      std::vector<Value *> copy{slot, out};
+      copy.insert(copy.end(), store.operands().begin() + firstIndex(store), store.operands().end());
+      if (columns == 64)
+        builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
+      else
+        copy.back() = putHalf(builder, *store.operand(0), start, *slot, copy.back());
+      builder.create(OpKind::FenceAsync, {}, {});
+      builder.create(OpKind::BarrierOp, {}, {});
+      builder.create(OpKind::TmaStore, copy, std::vector<Type>());
+    }
     store.erase();
   }
 
-  void storeByThreads(Builder &builder, Operation &store, Value *slot) {
+  /// Puts columns of a part from `start` on into a buffer; gives where they are in the result, whose part starts at `column`.
+  Value *putHalf(Builder &builder, Value &part, int64_t start, Value &slot, Value *column) {
+    std::vector<int64_t> extents = one.extents();
+    Type half = context.tile(one.dtype(), extents, context.layout(wgmmaLayout(columns)));
+    Value *zero = builder.constantIndex(0), *first = builder.constantIndex(start);
+    builder.create(OpKind::SharedStore, {builder.create(OpKind::ExtractTile, {&part, zero, first}, {half})->result(), &slot}, {});
+    return builder.scalarOp(OpKind::Add, {column, first});
+  }
+
+  void storeByThreads(Operation &store, int64_t &number) {
+    Builder builder(&store);
+    builder.setLoc(store.loc());
     constexpr int64_t warpsOfGroup = 4;
     const std::array<int, 2> fastest{1, 0};
+    Value *slot = slotOf(builder, number);
     builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
     builder.create(OpKind::BarrierOp, {}, {});
     int64_t vec = 4; // Of a row that does not start at multiples of 8 elements.
@@ -159,6 +189,7 @@ private:
   Value *memory = nullptr, *who = nullptr;
   KernelSignature signature{kernel};
   Type one; ///< One buffer.
+  int64_t columns = 64, slotsOfPart = 0;
 };
 
 } // namespace

@@ -93,6 +93,7 @@ std::multimap<std::string, Sample> samples() {
       {"matmul", {graphHead, {"%c = matmul %x, %y : tensor<4x4xf32>"}, "return %x"}},
       {"matmul", {graphHead, {"%c = matmul %x, %y, precision = tf32 : tensor<4x4xf32>"}, "return %x"}},
       {"matmul", {graphHead, {"%c = matmul %x, %y, precision = bf16x6 : tensor<4x4xf32>"}, "return %x"}},
+      {"matmul", {graphHead, {"%c = matmul %x, %y, chunks = [4] : tensor<2x4x4xf32>"}, "return %x"}},
       {"fusion",
        {graphHead + " at fused",
         {"%c = fusion %x, schedule = #rows<block = [4, 8], warps = [4, 1], vec = 4> { ^(%a: tensor<4x8xf32>):",

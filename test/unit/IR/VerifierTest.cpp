@@ -224,6 +224,14 @@ TEST(VerifierRefuses, Matmul) {
   refuse(graph("%r = matmul %x, %h : tensor<2x3xf32>"), ErrorCode::OperandType, {"one element type"}, "convert %h to f32");
   refuse(graph("%t = transpose %y, perm = [1, 0] : tensor<3x2xf32>\n%r = matmul %x, %t : tensor<2x3xf32>"), ErrorCode::TypeMismatch,
          {"expected tensor<2x2xf32>, stated tensor<2x3xf32>"}, "tensor<2x2xf32>");
+  auto pieces = [](const std::string &result) {
+    return graph("%t = transpose %y, perm = [1, 0] : tensor<3x2xf32>\n%r = matmul %x, %t, " + result);
+  };
+  refuse(pieces("chunks = [2] : tensor<2x2xf32>"), ErrorCode::TypeMismatch, {"expected tensor<2x2x2xf32>"}, "tensor<2x2x2xf32>");
+  refuse(pieces("chunks = [3] : tensor<1x2x2xf32>"), ErrorCode::BadAttribute, {"`matmul` needs powers of two in `chunks`, not 3"});
+  refuse(pieces("chunks = [0] : tensor<1x2x2xf32>"), ErrorCode::BadAttribute, {"powers of two", "not 0"});
+  refuse(pieces("chunks = [2, 2] : tensor<2x2x2xf32>"), ErrorCode::BadAttribute,
+         {"has one contracted axis but `chunks` has 2 numbers"});
   refuse(R"(graph @g(%a: tensor<2x4x8xf32>, %b: tensor<3x8x4xf32>) -> (y: tensor<2x4x8xf32>) {
   %r = matmul %a, %b : tensor<2x4x4xf32>
   return %a

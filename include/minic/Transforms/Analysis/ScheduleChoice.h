@@ -17,6 +17,9 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
 bool losesTensorCores(const Schedule &schedule, const IterationSpace &space, std::span<Operation *const> ops,
                       const TargetInfo &target, bool exact);
 
+/// Numbers that a thread adds up one after the other, and loads at once, where a reduction is no longer and has columns enough.
+inline constexpr int64_t mostInChain = 32;
+
 /// True if CTAs can share their memory in clusters.
 bool hasClusters(const TargetInfo &target);
 
