@@ -84,6 +84,10 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
     if (op->info().axes == AxisRule::Contract && schedule.unit == Schedule::Unit::Mma)
       if (std::string why = whyNoMma(schedule, *op); !why.empty())
         return why;
+  for (size_t axis = 0; axis < space.axes().size(); ++axis)
+    if (const LoopAxis &loop = space.axes()[axis];
+        loop.chunk && (schedule.block[axis] > loop.chunk || schedule.block[size_t(loop.pieces)] != 1))
+      return std::string("a block that reaches beyond a piece");
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
   for (size_t axis = 0; axis < space.axes().size(); ++axis)
     if ((exact || scans) && space.axes()[axis].reduced && !cutsAlike(schedule, own, axis))
