@@ -102,14 +102,16 @@ static std::optional<std::string> whyUnfit(const Schedule &schedule, const Sched
     return parsed.errors().front().message;
   if (auto why = whyProductsDoNotFit(schedule, region, target))
     return why;
-  for (size_t axis = 0; axis < space.axes().size(); ++axis)
-    if (const LoopAxis &loop = space.axes()[axis]; loop.held) {
-      if (schedule.block[axis] < loop.extent.constant().value_or(INT64_MAX))
-        return "a block of " + std::to_string(schedule.block[axis]) + " that does not hold the rows of " + loop.extent.str() +
-               " that are reduced";
-      if (schedule.unit != Schedule::Unit::Wgmma)
-        return std::string("rows of a product that are reduced, which warps of other units than wgmma do not have whole");
-    }
+  for (size_t axis = 0; axis < space.axes().size(); ++axis) {
+    const LoopAxis &loop = space.axes()[axis];
+    if (loop.chunk && (schedule.block[axis] > loop.chunk || schedule.block[size_t(loop.pieces)] != 1))
+      return std::string("a block that reaches beyond a piece");
+    if (loop.held && schedule.block[axis] < loop.extent.constant().value_or(INT64_MAX))
+      return "a block of " + std::to_string(schedule.block[axis]) + " that does not hold the rows of " + loop.extent.str() +
+             " that are reduced";
+    if (loop.held && schedule.unit != Schedule::Unit::Wgmma)
+      return std::string("rows of a product that are reduced, which warps of other units than wgmma do not have whole");
+  }
   bool scans = std::ranges::any_of(region.ops, [](const Operation *op) { return op->info().axes == AxisRule::Scan; });
   for (size_t axis = 0; axis < space.axes().size(); ++axis)
     if ((exact || scans) && space.axes()[axis].reduced && !cutsAlike(schedule, own, axis))
