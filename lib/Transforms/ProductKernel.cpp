@@ -171,7 +171,7 @@ static bool isWholeSweep(const ProductKernel &product, const Operation &dot) {
 static bool hasOneSweep(Function &kernel, const ProductKernel &product) {
   bool hasOne = true;
   walk(kernel.body(), [&](Operation &op) {
-    hasOne &= op.numRegions() == 0 || &op == product.loop;
+    hasOne &= !op.is(OpKind::For) || &op == product.loop;
     for (const Value *result : op.results())
       hasOne &= !result->type().isTile() || product.hasOperand(op) || result->type().extents().back() == 1;
   });
@@ -220,9 +220,13 @@ Expected<ProductKernel> ProductKernel::of(Function &kernel) {
     return cannotMultiply(kernel, dots.back()->loc(), "its products do not have one first operand, and second ones that lie alike");
   if (!hasOneSweep(kernel, *product))
     return cannotMultiply(kernel, dots.back()->loc(), "something beside it runs along the contracted axis");
-  for (Operation &op : kernel.body())
+  for (Operation &op : kernel.body()) {
+    if (op.is(OpKind::Reduce) && schedule->unit != Schedule::Unit::Wgmma)
+      return cannotMultiply(kernel, op.loc(),
+                            "rows of its product are reduced, which are whole in a warp with `unit = wgmma` alone");
     if (op.numRegions() > 0 || op.is(OpKind::Store) || (op.numResults() > 0 && op.result()->type().isTile()))
       product->tiles.push_back(&op);
+  }
   return std::move(*product);
 }
 

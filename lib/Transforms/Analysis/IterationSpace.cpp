@@ -383,6 +383,10 @@ bool IterationSpace::runsAlong(const std::vector<int> &axes, int loop) const {
   return std::ranges::any_of(axes, [&](int axis) { return axis == loop || loops[size_t(axis)].pieces == loop; });
 }
 
+bool IterationSpace::holdsRows() const {
+  return std::ranges::any_of(loops, [](const LoopAxis &axis) { return axis.held; });
+}
+
 bool IterationSpace::reducesHeld(const Operation &op) const {
   const std::vector<int> *axes = op.info().axes == AxisRule::Reduce ? &axesOfUse(&op, 0) : nullptr;
   return axes && std::ranges::any_of(op.intsAttr("axes"), [&](int64_t a) { return loops[size_t((*axes)[size_t(a)])].held; });

@@ -85,14 +85,12 @@ private:
 
   /// Where rows are reduced the part is whole rows: a thread has two rows, and every fourth pair of columns.
   int64_t registersOfPart(const std::vector<int> &axes) const {
-    int64_t registers = 2;
+    if (!space.holdsRows())
+      return partRegisters;
     for (int axis : axes)
       if (space.axes()[size_t(axis)].held)
-        registers = schedule.block[size_t(axis)] / (space.runsAlong(axes, axis - 1) ? 2 : 4);
-    return isWholeRows() ? registers : partRegisters;
-  }
-  bool isWholeRows() const {
-    return std::ranges::any_of(space.axes(), [](const LoopAxis &axis) { return axis.held; });
+        return schedule.block[size_t(axis)] / (space.runsAlong(axes, axis - 1) ? 2 : 4);
+    return 2;
   }
 
   int64_t registersOf(Type type, const std::vector<int> &axes) const {

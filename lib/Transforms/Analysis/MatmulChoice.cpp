@@ -207,14 +207,10 @@ double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_
 /// L2 gives about 46 bytes a cycle and multiprocessor.
 double trafficOf(double bytes) { return bytes / 46; }
 
-bool holdsRows(const IterationSpace &space) {
-  return std::ranges::any_of(space.axes(), [](const LoopAxis &axis) { return axis.held; });
-}
-
-/// Values as large as the product that live at a time, where a program computes whole rows of it; 0 where it goes through parts.
-int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops) {
-  if (!holdsRows(space))
-    return 0;
+/// Values as large as the product that live at a time, where a program computes whole rows of it; none where it goes through parts.
+std::optional<int64_t> countWholeValues(const IterationSpace &space, std::span<Operation *const> ops) {
+  if (!space.holdsRows())
+    return std::nullopt;
   auto isWhole = [&](const std::vector<int> &axes) {
     return space.runsAlong(axes, space.rank() - 3) && space.runsAlong(axes, space.rank() - 2);
   };
@@ -227,8 +223,10 @@ int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops
       if (isFreeInRegion(*ops[i]) || !isWhole(space.axesOf(result)))
         continue;
       size_t last = i;
-      for (const Use &use : result->uses())
-        last = std::max(last, use.user->info().terminator ? ops.size() : positions[use.user]);
+      for (const Use &use : result->uses()) { // What others read lives to the end.
+        auto user = positions.find(use.user);
+        last = std::max(last, user == positions.end() ? ops.size() : user->second);
+      }
       ++change[i];
       --change[last];
     }
@@ -244,7 +242,8 @@ int64_t wholeValues(const IterationSpace &space, std::span<Operation *const> ops
 /// The tile that takes the fewest cycles: of the tensor cores or of the L2, whichever is slower, over all waves of programs. None
 /// if there are more products than the registers of a warpgroup hold sums of; or, of whole rows, whose reductions would be a launch
 /// of their own otherwise, if it takes longer than that.
-std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, int64_t wholeValues, const TargetInfo &target) {
+std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std::optional<int64_t> wholeValues,
+                                           const TargetInfo &target) {
   struct Tile {
     int64_t bm, bn;
   };
@@ -264,7 +263,7 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, int
     double traffic = trafficOf(double(form.parts * (std::min(tile.bm, rows) + columns) * swizzledRow));
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     leastOfAll = std::min(leastOfAll, cycles);
-    if (wholeValues && (tile.bn < product.columns || wholeValues * 64 * tile.bn / 128 > mostRegisters))
+    if (wholeValues && (tile.bn < product.columns || *wholeValues * 64 * tile.bn / 128 > mostRegisters))
       continue;
     if (!best || cycles < least) {
       best = &tile;
@@ -323,7 +322,7 @@ TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &ta
 /// Cycles of a product, at least those in which memory gives its operands once: about 20 bytes a cycle and multiprocessor.
 double timeOf(const TensorCoreProduct &product, double bytesOfOperands, const TargetInfo &target) {
   bool isWgmma = product.unit == Schedule::Unit::Wgmma;
-  double cycles = isWgmma ? wgmmaSchedule(product, 0, target)->cycles : mmaSchedule(product, target).cycles;
+  double cycles = isWgmma ? wgmmaSchedule(product, std::nullopt, target)->cycles : mmaSchedule(product, target).cycles;
   return std::max(cycles, bytesOfOperands / (20.0 * target.multiprocessors));
 }
 
@@ -528,13 +527,13 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   if (isAllowed && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProducts(space, contractions, target)) {
       if (product->unit == Schedule::Unit::Wgmma) {
-        if (auto timed = wgmmaSchedule(*product, wholeValues(space, ops), target))
+        if (auto timed = wgmmaSchedule(*product, countWholeValues(space, ops), target))
           return timed->schedule;
-      } else if (!holdsRows(space)) {
+      } else if (!space.holdsRows()) {
         return mmaSchedule(*product, target).schedule;
       }
     }
-  if (holdsRows(space)) // No other unit's warps have rows whole.
+  if (space.holdsRows()) // No other unit's warps have rows whole.
     return std::nullopt;
   if (contractions.size() == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contractions[0], target))
@@ -572,8 +571,8 @@ bool losesTensorCores(const Schedule &schedule, const IterationSpace &space, std
   // traffic from L2; three have 64, of fewer rows for what they bring.
   double apart = handingOver(contractions, target);
   for (const TensorCoreProduct &product : alone)
-    apart += wgmmaSchedule(product, 0, target)->cycles;
-  auto together = wgmmaSchedule(*tensorCoreProducts(space, contractions, target), wholeValues(space, ops), target);
+    apart += wgmmaSchedule(product, std::nullopt, target)->cycles;
+  auto together = wgmmaSchedule(*tensorCoreProducts(space, contractions, target), countWholeValues(space, ops), target);
   return !together || together->cycles > apart;
 }
 

@@ -19,7 +19,7 @@ bool Epilogue::feedsReduction(const Operation &op) const {
 }
 
 /// Whether a tile has rows, and columns.
-std::pair<bool, bool> Epilogue::runsAlong(Type tile) const {
+std::pair<bool, bool> Epilogue::spans(Type tile) const {
   std::vector<int64_t> extents = partOf(columns, nullptr).partOf(tile).extents();
   return {extents[0] > 1, extents[1] > 1};
 }
@@ -29,7 +29,7 @@ bool Epilogue::isInParts(const Operation &op) const {
   if (reduced.empty())
     return true;
   Type tile = op.is(OpKind::Store) ? accessTile(op) : op.result()->type();
-  return !op.is(OpKind::Reduce) && !feedsReduction(op) && runsAlong(tile).second;
+  return !op.is(OpKind::Reduce) && !feedsReduction(op) && spans(tile).second;
 }
 
 /// Each part on its own would wait for memory once more, at 4096^3 a thirtieth of the time for a bias. So what all rows or all
@@ -44,7 +44,7 @@ void Epilogue::loadEarly(Builder &builder) {
   std::vector<Operation *> loads;
   std::ranges::copy_if(ops, std::back_inserter(loads), [](const Operation *op) { return op->is(OpKind::Load); });
   auto isTakenWhole = [&](const Operation *load) {
-    auto [rows, columnsToo] = runsAlong(load->result()->type());
+    auto [rows, columnsToo] = spans(load->result()->type());
     return !rows || !columnsToo || !isInParts(*load) || columns == product.bn();
   };
   std::ranges::stable_partition(loads, [&](const Operation *load) { return !isTakenWhole(load); }); // There is more to wait for.

@@ -26,7 +26,7 @@ public:
 
 private:
   bool feedsReduction(const Operation &op) const;
-  std::pair<bool, bool> runsAlong(Type tile) const;
+  std::pair<bool, bool> spans(Type tile) const;
   bool isInParts(const Operation &op) const;
   Value *columnsOf(Builder &builder, Value *sums, size_t i) const;
   void emitParts(Builder &builder, const std::vector<Operation *> &inParts);

@@ -399,8 +399,9 @@ private:
   Value *boundWhereNothingIsLoaded(Operation &op, unsigned operand, Value *tile, const Attribute &identity) {
     for (int axis : space.axesOfUse(&op, operand)) {
       const LoopAxis &loop = space.axes()[size_t(axis)];
-      bool isHeld = loop.held && space.reducesHeld(op) && !loop.extent.isMultipleOf(schedule.block[size_t(axis)]);
-      if (!isHeld && (!loop.reduced || isLoadedAlong(op, operand, axis)))
+      bool isReduced = loop.reduced || (loop.held && space.reducesHeld(op));
+      bool isCut = loop.held && !loop.extent.isMultipleOf(schedule.block[size_t(axis)]);
+      if (!isReduced || (!isCut && isLoadedAlong(op, operand, axis)))
         continue;
       Value *valid = inBounds(axis, space.axes()[size_t(axis)].extent);
       valid = broadcastTo(valid, context.withDType(tile->type(), DType::I1));

@@ -73,7 +73,7 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
       errors.push_back({.code = ErrorCode::NoSchedule,
                         .message = "no schedule of " + std::string(context.target.name) + " runs this region",
                         .loc = op.loc(),
-                        .fix = "split the region: a matmul and a reduction of its result need two"});
+                        .fix = "split the region: reductions along different axes need one each, but for short rows of a product on tensor cores"});
     else
       op.setAttr("schedule", schedule->toAttr());
   }

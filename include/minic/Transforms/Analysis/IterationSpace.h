@@ -38,6 +38,8 @@ public:
   bool runsAlong(const std::vector<int> &axes, int loop) const;
   /// True if the loop counts the pieces of another.
   bool countsPieces(int loop) const;
+  /// True if an axis is held: programs compute whole rows of a matmul's result.
+  bool holdsRows() const;
   /// True if the op reduces what a matmul of the set gives, along an axis that is held.
   bool reducesHeld(const Operation &op) const;
   /// True if one of the axes is reduced.
