@@ -442,8 +442,7 @@ bool checkCombiner(Operation &op, VerifyReporter &reporter) {
 
 bool checkReducedPieces(Operation &op, VerifyReporter &reporter) {
   if (op.attr("chunks") && !op.operand(0)->type().isTensor()) {
-    reporter.error(op, ErrorCode::BadAttribute,
-                   opText(op) + " takes `chunks` in graphs only; on tiles, loops visit the pieces");
+    reporter.error(op, ErrorCode::BadAttribute, opText(op) + " takes `chunks` in graphs only; on tiles, loops visit the pieces");
     return false;
   }
   size_t axes = op.intsAttr("axes").size();
