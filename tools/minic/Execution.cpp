@@ -56,7 +56,7 @@ Expected<DeviceChoice> deviceChoice(const ExecutionFlags &flags) {
   return choice;
 }
 
-Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic) {
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const CacheUse &cache, const Messages &messages, bool countTraffic) {
   OpenedDevice opened;
   std::string why;
   if (choice.kind == DeviceChoice::Cuda || (choice.kind == DeviceChoice::Auto && cudaAvailable(why))) {
@@ -67,6 +67,7 @@ Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &me
     if (!gpu)
       return gpu.takeErrors();
     opened.gpu = gpu->get();
+    opened.gpu->useCache(cache);
     opened.device = std::move(*gpu);
     return opened;
   }

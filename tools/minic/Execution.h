@@ -34,8 +34,9 @@ struct OpenedDevice {
   /// "cpu" or the GPU's model.
   std::string model() const { return gpu ? gpu->properties().model : "cpu"; }
 };
-/// Says so where it is the interpreter.
-Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic = false);
+/// Says so where it is the interpreter. A GPU's code is kept in the cache.
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const CacheUse &cache, const Messages &messages,
+                                  bool countTraffic = false);
 
 /// Parameters and results of a graph or plan, copied, since lowering replaces the function.
 struct Signature {
