@@ -10,7 +10,7 @@ class CApiCache : public OnCpu {
 protected:
   void SetUp() override {
     OnCpu::SetUp();
-    std::string pattern = testing::TempDir() + "/minic-XXXXXX";
+    std::string pattern = testing::TempDir() + "minic-XXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder = pattern;
     directory = folder + "/cache";
@@ -167,7 +167,7 @@ TEST_F(CApiCache, CodeForEachShape) {
   EXPECT_ERROR(run(7), "E0910", "'scale' has no code for M = 7, N = 2, and nothing may be compiled for a new shape");
   ASSERT_FINE(minic_executable_allow_compilation(executable, 1));
   EXPECT_FINE(run(7));
-  EXPECT_ERROR(minic_executable_specialize(executable, "nonsense", 8, nullptr), "E0", "nonsense");
+  EXPECT_ERROR(minic_executable_specialize(executable, "nonsense", 8, nullptr), "E0102", "nonsense");
   EXPECT_FINE(minic_cache_destroy(cache));
 }
 

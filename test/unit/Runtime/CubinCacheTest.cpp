@@ -33,7 +33,7 @@ protected:
     auto opened = DriverApi::open(MINIC_FAKE_CUDA);
     ASSERT_TRUE(opened) << opened.errors().front().message;
     api = *opened;
-    std::string pattern = testing::TempDir() + "/minic-XXXXXX";
+    std::string pattern = testing::TempDir() + "minic-XXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder = pattern;
     set("FAKE_CUDA_LOG", (folder / "log").string());

@@ -215,9 +215,8 @@ protected:
   Expected<std::vector<HostTensor>> run(int64_t size) {
     std::vector<HostTensor> inputs = {numbers(size, 1), numbers(size, 2)};
     auto results = executable->run(inputs);
-    if (results)
-      for (int64_t i = 0; i < size; ++i)
-        EXPECT_EQ((*results)[0].as<float>()[i], float(i + 1) * float(i + 2) + 1);
+    for (int64_t i = 0; results && i < size; ++i)
+      EXPECT_EQ((*results)[0].as<float>()[i], float(i + 1) * float(i + 2) + 1);
     return results;
   }
   std::shared_ptr<Executable> executable;
