@@ -76,6 +76,8 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
                                              bool randomByDefault, const std::string &command, DimBindings &dims,
                                              std::map<std::string, HostTensor> weights = {});
 
+/// Makes a module and options those for a device that `compileFor` has.
+Expected<void> suitDevice(Module &module, CompileOptions &options, const OpenedDevice &opened);
 /// Compiles `source` for a device: without a target in flags or file it is the GPU's own.
 Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
                                                      CompileOptions options);

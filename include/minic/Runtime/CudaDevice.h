@@ -32,8 +32,8 @@ public:
   int computeCapability() const override { return properties().computeCapability; }
   const GpuProperties &properties() const;
   const Client &client() const;
-  /// Keeps cubins that are made of PTX from now on for later processes, and takes those that are kept. Without a cache, as at first,
-  /// the driver compiles PTX in each process.
+  /// Keeps cubins that are made of PTX from now on for later processes, and takes those that are kept. Without a cache, as at
+  /// first, the driver compiles PTX in each process.
   void useCache(CacheUse cache);
   CubinCounts cubinCounts() const;
   /// Bytes of the GPU's memory that nobody uses.
