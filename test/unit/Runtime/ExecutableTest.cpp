@@ -209,7 +209,9 @@ protected:
       compiled.push_back(size);
       if (size == 13)
         return Diagnostic{.code = ErrorCode::PassFailed, .message = "no code for 13"};
-      return scaleOf(size);
+      auto made = scaleOf(size);
+      artifacts[size] = made;
+      return made;
     });
   }
   Expected<std::vector<HostTensor>> run(int64_t size) {
@@ -222,6 +224,7 @@ protected:
   std::shared_ptr<Executable> executable;
   std::mutex mutex;
   std::vector<int64_t> compiled;
+  std::map<int64_t, std::weak_ptr<const Artifact>> artifacts;
 };
 
 TEST_F(Specialized, EachShapeIsCompiledOnce) {
@@ -282,10 +285,13 @@ TEST_F(Specialized, CapturedRunsOutliveTheirShape) {
   ASSERT_TRUE(captured);
   executable->limitShapes(1);
   EXPECT_TRUE(run(8)); // The captured shape is forgotten, its code is not.
+  EXPECT_FALSE(artifacts[3].expired());
   ASSERT_TRUE(captured->launch(*stream));
   auto y = buffers[2].download();
   ASSERT_TRUE(y);
   EXPECT_EQ(y->as<float>()[2], 3.0f * 4 + 1);
+  captured = CapturedRun();
+  EXPECT_TRUE(artifacts[3].expired());
 }
 
 TEST_F(Specialized, ThreadsCompileAShapeOnce) {
