@@ -32,6 +32,7 @@ typedef struct MinicCompileOptions {
   size_t num_specializations;
   const char *matmul; /* Whose matrix products: "generated" kernels, "cublaslt" (a library that is opened when it is first used; no
                          exact numerics), or "auto": generated ones, unless tuning found others quicker; NULL: "auto". */
+  MinicCache *cache;  /* Where artifacts are kept for later processes, and taken from; NULL: nowhere. Since 1.1. */
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */
@@ -41,6 +42,13 @@ MINIC_API MinicError *minic_compile_file(const char *path, const MinicCompileOpt
 /* The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". */
 MINIC_API MinicError *minic_emit_text(const char *text, size_t length, const char *stage, const MinicCompileOptions *options,
                                       MinicText **result);
+
+/* Lets the executable compile its graph once more for each set of sizes that runs bring; code for sizes that are numbers can be
+ * faster. `text` and `options` are those that its artifact was compiled with (`device` and `specializations` do not matter here).
+ * How many sets are kept ready, and whether new ones may be compiled: minic_executable_limit_shapes,
+ * minic_executable_allow_compilation. Since 1.1. */
+MINIC_API MinicError *minic_executable_specialize(MinicExecutable *executable, const char *text, size_t length,
+                                                  const MinicCompileOptions *options);
 
 /* The LLVM that the compiler uses, "22.1.8". Static. */
 MINIC_API const char *minic_llvm_version(void);

@@ -17,6 +17,7 @@ typedef struct MinicBuffer MinicBuffer;
 typedef struct MinicArtifact MinicArtifact;
 typedef struct MinicExecutable MinicExecutable;
 typedef struct MinicCapturedRun MinicCapturedRun;
+typedef struct MinicCache MinicCache;
 
 /* Kinds of devices, with DLPack's numbers. */
 typedef enum MinicDeviceKind {
@@ -58,6 +59,40 @@ typedef struct MinicDeviceInfo {
 } MinicDeviceInfo;
 MINIC_API MinicError *minic_device_info(MinicDevice *device, MinicDeviceInfo *info);
 MINIC_API MinicError *minic_device_destroy(MinicDevice *device);
+
+/*--- The cache on disk (docs/cache.md), since 1.1. A library keeps nothing unless it is asked to. ---*/
+
+/* All zero but `struct_size` is the default. */
+typedef struct MinicCacheOptions {
+  size_t struct_size; /* sizeof(MinicCacheOptions). */
+  const char *use;    /* "on"; "refresh": what it has is not taken, and made anew; "must-hit": what it has not is an error (E0910);
+                         NULL: "on". */
+  const char *directory; /* NULL: MINIC_CACHE_DIR, else $XDG_CACHE_HOME/minic, else $HOME/.cache/minic. */
+  uint64_t limit;        /* Bytes of all entries; 0: MINIC_CACHE_SIZE, else 1 GiB. */
+  /* Is told, each thing once in a process, what a user should know: a damaged entry, a directory that cannot be written. From any
+   * thread, for as long as anything uses the cache; NULL: nobody is. */
+  void (*notice)(void *context, const char *message);
+  void *notice_context;
+} MinicCacheOptions;
+/* `options` may be NULL. A directory that cannot be used is an error (E0908) that says what to do; a program may go on without. */
+MINIC_API MinicError *minic_cache_open(const MinicCacheOptions *options, MinicCache **cache);
+
+typedef struct MinicCacheInfo {
+  size_t struct_size;    /* In: sizeof(MinicCacheInfo). */
+  const char *directory; /* Until the cache is destroyed. */
+  int32_t writable;      /* 0: what is there is served, and nothing is kept. */
+  uint64_t entries, bytes, limit;
+  /* Of this handle since it was opened. dropped: could not be kept; damaged: found so, or refused by the driver; evicted: made
+   * room. */
+  uint64_t hits, misses, kept, dropped, damaged, evicted;
+} MinicCacheInfo;
+MINIC_API MinicError *minic_cache_info(MinicCache *cache, MinicCacheInfo *info);
+/* Devices and compilations that were given it go on using it. */
+MINIC_API MinicError *minic_cache_destroy(MinicCache *cache);
+
+/* From now on the device keeps what the driver makes of PTX, for later processes, and takes what is kept. NULL: no cache, as at
+ * first. The interpreter keeps nothing. */
+MINIC_API MinicError *minic_device_use_cache(MinicDevice *device, MinicCache *cache);
 
 /*--- Streams and events ---*/
 
@@ -162,6 +197,20 @@ MINIC_API MinicError *minic_executable_run(MinicExecutable *executable, MinicStr
 MINIC_API MinicError *minic_executable_run_host(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,
                                                 const MinicTensor *results, size_t num_results);
 MINIC_API MinicError *minic_executable_destroy(MinicExecutable *executable);
+
+/* What became of shapes, with their strides. A run looks for its shape once; so does minic_executable_result_dims. Since 1.1. */
+typedef struct MinicShapeCounts {
+  size_t struct_size;    /* In: sizeof(MinicShapeCounts). */
+  uint64_t hits, misses; /* It was ready, or was not. */
+  uint64_t evictions;    /* Forgotten to make room: the one used longest ago. */
+  uint64_t compilations; /* Since minic_executable_specialize. */
+  uint64_t kept, limit;  /* How many are ready, and may be. */
+} MinicShapeCounts;
+MINIC_API MinicError *minic_executable_shape_counts(MinicExecutable *executable, MinicShapeCounts *counts);
+/* How many shapes are kept ready: 64 at first, at least 1. */
+MINIC_API MinicError *minic_executable_limit_shapes(MinicExecutable *executable, size_t limit);
+/* 0: a run whose sizes are new to an executable that minic_executable_specialize was called for is an error (E0910). */
+MINIC_API MinicError *minic_executable_allow_compilation(MinicExecutable *executable, int allowed);
 
 /* Records a run on these tensors without doing it. Their memory must stay for as long as the captured run is launched. */
 MINIC_API MinicError *minic_executable_capture(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs,

@@ -5,8 +5,6 @@
 #include "minic/Driver/Driver.h"
 #include "minic/Support/File.h"
 
-#include <algorithm>
-
 namespace minic {
 namespace {
 
@@ -20,17 +18,10 @@ std::string textOr(const char *text, std::string other) { return text ? text : o
 
 Expected<Request> readOptions(const MinicCompileOptions *given, std::string name) {
   Request request{.name = std::move(name)};
-  if (!given)
-    return request;
-  MinicCompileOptions options = {};
-  if (given->struct_size < sizeof(size_t))
-    return badArgument("options", "has struct_size " + std::to_string(given->struct_size) + ", expected the size of its type");
-  std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
-  auto *end = reinterpret_cast<const char *>(given) + given->struct_size;
-  if (given->struct_size > sizeof options &&
-      std::any_of(reinterpret_cast<const char *>(given) + sizeof options, end, [](char byte) { return byte != 0; }))
-    return badArgument("options", "sets an option of a newer version of minic");
-
+  auto read = readSized(given, "options");
+  if (!read)
+    return read.takeErrors();
+  const MinicCompileOptions &options = *read;
   request.name = textOr(options.name, request.name);
   request.options.target = textOr(options.target, "");
   request.options.numerics = textOr(options.numerics, "");
@@ -68,6 +59,12 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
     if (!device)
       return device.takeErrors();
     request.device = (*device)->device;
+  }
+  if (options.cache) {
+    auto cache = use<CacheObject>(options.cache, "options.cache");
+    if (!cache)
+      return cache.takeErrors();
+    request.options.cache = (*cache)->use;
   }
   return request;
 }
@@ -179,6 +176,26 @@ MinicError *minic_emit_text(const char *text, size_t length, const char *stage, 
                       *result = give(std::move(object));
                       return {};
                     });
+}
+
+MinicError *minic_executable_specialize(MinicExecutable *executable, const char *text, size_t length,
+                                        const MinicCompileOptions *options) {
+  MinicError *failed = nullptr;
+  MinicError *refused = guarded([&]() -> Expected<void> {
+    auto object = use<ExecutableObject>(executable, "executable");
+    if (!object)
+      return object.takeErrors();
+    auto copied = copyText(text, length);
+    if (!copied)
+      return copied.takeErrors();
+    auto request = readOptions(options, "text");
+    if (!request)
+      return request.takeErrors();
+    SourceBuffer source(request->name, std::move(*copied));
+    failed = guarded([&] { return specializeByShape(*(*object)->executable, source, request->options); }, &source);
+    return {};
+  });
+  return refused ? refused : failed;
 }
 
 const char *minic_llvm_version(void) {

@@ -48,8 +48,8 @@ MinicError *unexpectedError(const char *what) noexcept {
 //===- Arguments -===//
 
 static const char *kindName(HandleKind kind) {
-  static constexpr const char *names[] = {"",         "an error", "a text",      "a device",      "a stream",
-                                          "an event", "a buffer", "an artifact", "an executable", "a captured run"};
+  static constexpr const char *names[] = {"",         "an error",    "a text",        "a device",       "a stream", "an event",
+                                          "a buffer", "an artifact", "an executable", "a captured run", "a cache"};
   return names[size_t(kind)];
 }
 

@@ -252,6 +252,43 @@ MinicError *minic_executable_results(MinicExecutable *executable, const MinicTen
   });
 }
 
+MinicError *minic_executable_shape_counts(MinicExecutable *executable, MinicShapeCounts *counts) {
+  return guarded([&]() -> Expected<void> {
+    auto object = use<ExecutableObject>(executable, "executable");
+    if (!object)
+      return object.takeErrors();
+    ShapeCounts is = (*object)->executable->shapeCounts();
+    MinicShapeCounts known = {.hits = is.hits, .misses = is.misses};
+    known.evictions = is.evictions;
+    known.compilations = is.compilations;
+    known.kept = is.kept;
+    known.limit = is.limit;
+    return fillInfo(known, counts, "counts");
+  });
+}
+
+MinicError *minic_executable_limit_shapes(MinicExecutable *executable, size_t limit) {
+  return guarded([&]() -> Expected<void> {
+    auto object = use<ExecutableObject>(executable, "executable");
+    if (!object)
+      return object.takeErrors();
+    if (limit == 0)
+      return badArgument("limit", "is 0, expected at least 1");
+    (*object)->executable->limitShapes(limit);
+    return {};
+  });
+}
+
+MinicError *minic_executable_allow_compilation(MinicExecutable *executable, int allowed) {
+  return guarded([&]() -> Expected<void> {
+    auto object = use<ExecutableObject>(executable, "executable");
+    if (!object)
+      return object.takeErrors();
+    (*object)->executable->allowCompilation(allowed != 0);
+    return {};
+  });
+}
+
 MinicError *minic_executable_result_dims(MinicExecutable *executable, const MinicTensor *inputs, size_t num_inputs, int64_t *dims,
                                          size_t capacity) {
   return guarded([&]() -> Expected<void> {

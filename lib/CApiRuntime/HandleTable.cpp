@@ -50,7 +50,7 @@ HandleTable::Slot *HandleTable::pin(const void *handle, HandleKind kind, HandleF
   };
   if (!bits)
     return refuse(HandleFault::Null);
-  bool hasKind = (bits & 15) != 0 && (bits & 15) <= uint64_t(HandleKind::CapturedRun);
+  bool hasKind = (bits & 15) != 0 && (bits & 15) <= uint64_t(HandleKind::Last);
   if (hasKind && generation >> epochShift < firstGeneration >> epochShift && (generation & ((1u << epochShift) - 1)) != 0)
     return refuse(HandleFault::BeforeFork);
   if (!slot || !hasKind || generation < firstGeneration)

@@ -1,4 +1,6 @@
 // What a cache says of itself, and its upkeep: `minic cache`.
+#include "minic/Cache/NearestEntry.h"
+
 #include "StoreImpl.h"
 
 #include <algorithm>
@@ -69,6 +71,22 @@ std::optional<CacheDifference::Field> compareTexts(const std::string &name, cons
 const std::string *findText(const std::vector<CacheKey::Field> &key, std::string_view name) {
   auto field = std::ranges::find(key, name, &CacheKey::Field::name);
   return field == key.end() ? nullptr : &field->text;
+}
+
+/// The fields that differ, in the order of `a`, then those that only `b` has.
+std::vector<CacheDifference::Field> compareKeys(const std::vector<CacheKey::Field> &a, const std::vector<CacheKey::Field> &b) {
+  std::vector<CacheDifference::Field> fields;
+  for (const auto &[name, text] : a) {
+    const std::string *other = findText(b, name);
+    if (!other)
+      fields.push_back({.name = name, .a = text});
+    else if (auto field = compareTexts(name, text, *other))
+      fields.push_back(std::move(*field));
+  }
+  for (const auto &[name, text] : b)
+    if (!findText(a, name))
+      fields.push_back({.name = name, .b = text});
+  return fields;
 }
 
 } // namespace
@@ -193,18 +211,28 @@ Expected<CacheDifference> CacheStore::why(std::string_view a, std::string_view b
   auto keyA = readKey(*nameA), keyB = readKey(*nameB);
   if (!keyA || !keyB)
     return (keyA ? keyB : keyA).takeErrors();
-  CacheDifference difference{.nameA = *nameA, .nameB = *nameB};
-  for (const auto &[name, text] : *keyA) {
-    const std::string *other = findText(*keyB, name);
-    if (!other)
-      difference.fields.push_back({.name = name, .a = text});
-    else if (auto field = compareTexts(name, text, *other))
-      difference.fields.push_back(std::move(*field));
+  return CacheDifference{.nameA = *nameA, .nameB = *nameB, .fields = compareKeys(*keyA, *keyB)};
+}
+
+std::optional<NearestEntry> nearestEntry(const CacheStore &store, const CacheKey &key) {
+  auto folder = CacheFolder::open(store.directory());
+  if (!folder)
+    return std::nullopt;
+  std::optional<NearestEntry> nearest;
+  for (const CacheFile &file : folder->files()) {
+    if (file.leftover)
+      continue;
+    EntryHead head = readHead(folder->openEntry(file.name));
+    const std::string *kind = findText(head.key, "kind");
+    if (head.state != CacheEntry::Readable || !kind || *kind != key.fields().front().text)
+      continue;
+    auto fields = compareKeys(key.fields(), head.key);
+    auto rank = [](const NearestEntry &entry) { return std::pair(-int64_t(entry.difference.fields.size()), entry.lastUse); };
+    NearestEntry entry{std::move(head.description), file.lastUse, {key.name(), file.name, std::move(fields)}};
+    if (!nearest || rank(*nearest) < rank(entry))
+      nearest = std::move(entry);
   }
-  for (const auto &[name, text] : *keyB)
-    if (!findText(*keyA, name))
-      difference.fields.push_back({.name = name, .b = text});
-  return difference;
+  return nearest;
 }
 
 std::string describe(const CacheDifference &difference) {

@@ -129,10 +129,7 @@ std::optional<std::string> CacheStore::Impl::find(std::string_view key) {
   if (error != 0)
     return unreadable(error);
   if (decoded.state == CacheEntry::Damaged) {
-    ++damaged;
-    bool gone = folder.isWritable() && folder.removeIfSame(name, entry);
-    notify(ErrorCode::BadCacheEntry, "the cache's entry '" + folder.pathOf(name) + "' is damaged: " + decoded.fault,
-           gone ? "none needed: it was removed, and is made again" : "remove it; it is then made again", folder.pathOf(name));
+    removeBad(name, entry, "is damaged: " + decoded.fault);
     return {};
   }
   // Another key with the same hash is a miss; so is an entry of another format.
@@ -141,6 +138,22 @@ std::optional<std::string> CacheStore::Impl::find(std::string_view key) {
   touch(entry);
   return std::string(decoded.value);
 }
+
+void CacheStore::Impl::removeBad(const std::string &name, const OpenEntry &entry, const std::string &why) {
+  ++damaged;
+  bool gone = folder.isWritable() && folder.removeIfSame(name, entry);
+  notify(ErrorCode::BadCacheEntry, "the cache's entry '" + folder.pathOf(name) + "' " + why,
+         gone ? "none needed: it was removed, and is made again" : "remove it; it is then made again", folder.pathOf(name));
+}
+
+void CacheStore::reject(const CacheKey &key, const std::string &why) {
+  std::string name = impl->nameOf(key.bytes());
+  --impl->hits;
+  ++impl->misses;
+  impl->removeBad(name, impl->folder.openEntry(name), why);
+}
+
+void CacheStore::tell(Diagnostic notice) const { notifyOnce(impl->options, std::move(notice)); }
 
 void CacheStore::Impl::touch(const OpenEntry &entry) const {
   auto time = now();

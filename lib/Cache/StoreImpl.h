@@ -25,6 +25,8 @@ struct CacheStore::Impl {
 
   /// The value of an entry, if it is sound and has this key.
   std::optional<std::string> find(std::string_view key);
+  /// Removes an entry that is of no use, counts it and says so; `why` goes on behind "the cache's entry ... ".
+  void removeBad(const std::string &name, const OpenEntry &entry, const std::string &why);
   void touch(const OpenEntry &entry) const;
   /// Whether the one who has put this entry is to `makeRoom`.
   bool isToMakeRoom(std::string_view name, uint64_t bytes) const;

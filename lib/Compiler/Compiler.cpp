@@ -360,7 +360,7 @@ static Expected<Artifact> compileChosen(Module &module, const Function &chosen, 
 /// Whether an artifact is all that somebody wants: not what passes do on the way, nor which tuned schedules were taken.
 static bool canBeKept(const CompileOptions &options) {
   const PassManagerOptions &passes = options.passes;
-  return options.cache && !options.schedules && !passes.beforePass && !passes.afterPass && !passes.timings;
+  return options.cache.store && !options.schedules && !passes.beforePass && !passes.afterPass && !passes.timings;
 }
 
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
@@ -369,7 +369,7 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
   auto chosen = chooseFunction(module, options.graph);
   if (!chosen)
     return chosen.takeErrors();
-  bool mustHit = options.cachePolicy == CachePolicy::MustHit;
+  bool mustHit = options.cache.policy == CachePolicy::MustHit;
   if (!canBeKept(options) && !mustHit)
     return compileChosen(module, **chosen, options, failedInput);
   if (!canBeKept(options))
@@ -377,17 +377,17 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
                       .message = "nothing may be compiled, and what is compiled like this is not kept",
                       .fix = "drop flags that watch passes and tuned schedules, or let it be compiled"};
   ArtifactEntry entry(module, options);
-  if (options.cachePolicy != CachePolicy::Refresh)
-    if (auto known = entry.find(*options.cache))
+  if (options.cache.policy != CachePolicy::Refresh)
+    if (auto known = entry.find(*options.cache.store))
       return std::move(*known);
   if (mustHit)
     return Diagnostic{.code = ErrorCode::NotCached,
-                      .message = "no artifact of '" + (*chosen)->name + "' is kept in '" + options.cache->directory() +
+                      .message = "no artifact of '" + (*chosen)->name + "' is kept in '" + options.cache.store->directory() +
                                  "' under the key " + entry.key().name() + ", and nothing may be compiled",
                       .fix = "compile it once with the cache on; `minic cache why` tells what differs from an entry"};
   auto artifact = compileChosen(module, **chosen, options, failedInput);
   if (artifact)
-    entry.keep(*options.cache, *artifact);
+    entry.keep(*options.cache.store, *artifact);
   return artifact;
 }
 

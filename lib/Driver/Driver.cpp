@@ -4,6 +4,7 @@
 #include "minic/Runtime/CudaDevice.h"
 #include "minic/Target/TargetInfo.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -13,7 +14,7 @@ namespace minic {
 
 //===- Devices -===//
 
-Expected<std::shared_ptr<Device>> openDevice(std::string_view name) {
+Expected<std::shared_ptr<Device>> openDevice(std::string_view name, const CacheUse &cache) {
   std::string why;
   bool any = name == "auto";
   if (name == "cpu" || (any && !cudaAvailable(why)))
@@ -29,6 +30,7 @@ Expected<std::shared_ptr<Device>> openDevice(std::string_view name) {
   auto device = (*client)->device(*ordinal);
   if (!device)
     return device.takeErrors();
+  (*device)->useCache(cache);
   return std::shared_ptr<Device>(std::move(*device));
 }
 
@@ -83,6 +85,51 @@ Expected<std::shared_ptr<const Artifact>> compile(const Graph &graph, const Comp
     graph.addOrigins(artifact.errors());
   return artifact;
 }
+
+//===- Shapes -===//
+
+/// What a graph or plan takes, as `bindDims` asks for it.
+static Plan inputsOf(const Function &function) {
+  Plan plan{.name = function.name};
+  for (const Value *param : function.params())
+    plan.inputs.push_back({param->name(), param->type().dtype(), param->type().shape()});
+  return plan;
+}
+
+/// Whether a tensor that one takes could be one that the other takes.
+static bool isLike(const TensorSpec &a, const TensorSpec &b) {
+  return a.name == b.name && a.dtype == b.dtype && a.shape.size() == b.shape.size();
+}
+
+Expected<void> specializeByShape(Executable &executable, const SourceBuffer &source, const CompileOptions &options) {
+  Device *device = executable.device().get(); // Stays as long as the executable.
+  Context context;
+  CompileOptions suited = options;
+  auto module = loadFor(device, context, source, suited);
+  if (!module)
+    return module.takeErrors();
+  auto function = chooseFunction(**module, options.graph);
+  if (!function)
+    return function.takeErrors();
+  Plan plan = inputsOf(**function);
+  if (!std::ranges::equal(plan.inputs, executable.artifact().signature().inputs, isLike))
+    return Diagnostic{.code = ErrorCode::BadArgument,
+                      .message = "'" + source.name() + "' takes other inputs than the executable of '" +
+                                 executable.artifact().signature().name + "'",
+                      .fix = "give the text and the options that it was compiled with"};
+  executable.specialize([=](std::span<const TensorView> inputs) -> Expected<std::shared_ptr<const Artifact>> {
+    auto dims = bindDims(plan, inputs, {}, options.dims);
+    if (!dims)
+      return dims.takeErrors();
+    CompileOptions sized = options;
+    sized.dims = std::move(*dims);
+    sized.specializations.clear();
+    return compile(source, sized, device);
+  });
+  return {};
+}
+
+//===- Files -===//
 
 Expected<SourceBuffer> readSource(const std::filesystem::path &path) {
   std::ifstream file(path, std::ios::binary);

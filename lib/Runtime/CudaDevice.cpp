@@ -1,4 +1,5 @@
 #include "CudaContext.h"
+#include "minic/Support/BuildId.h"
 
 #include <cassert>
 
@@ -39,6 +40,17 @@ CudaDevice::~CudaDevice() {
 std::string CudaDevice::name() const { return "cuda:" + std::to_string(impl->ordinal); }
 const GpuProperties &CudaDevice::properties() const { return impl->properties; }
 const Client &CudaDevice::client() const { return *impl->client; }
+
+//===- Kept code -===//
+
+void CudaDevice::useCache(CacheUse cache) {
+  // Releases of a driver that say the same CUDA version are other builds, with another compiler in them.
+  std::string driver =
+      std::to_string(impl->client->driverVersion()) + " " + buildIdOf(reinterpret_cast<const void *>(impl->api.cuDriverGetVersion));
+  impl->modules.useCache(std::move(cache), {impl->properties.model, impl->properties.computeCapability, std::move(driver)});
+}
+
+CubinCounts CudaDevice::cubinCounts() const { return impl->modules.counts(); }
 
 //===- Memory -===//
 

@@ -159,7 +159,7 @@ Expected<std::unique_ptr<PreparedLaunch>> CudaDevice::prepare(const Artifact &ar
   ContextScope scope(*impl);
   if (!scope)
     return scope.takeErrors();
-  auto function = impl->modules.find(kernel, target.capability == capability);
+  auto function = impl->modules.find(kernel, artifact.target, target.capability == capability);
   if (!function)
     return function.takeErrors();
   auto launch = std::make_unique<CudaLaunch>(*impl, kernel, *function, *programs);

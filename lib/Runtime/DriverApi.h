@@ -16,6 +16,7 @@ using CuPointer = unsigned long long;
 using CuContext = struct ContextHandle *;
 using CuStream = struct StreamHandleTag *;
 using CuModule = struct ModuleHandle *;
+using CuLinkState = struct LinkStateHandle *;
 using CuFunction = struct FunctionHandle *;
 using CuEvent = struct EventHandleTag *;
 using CuGraph = struct GraphHandle *;
@@ -49,8 +50,8 @@ struct CuLaunchConfig {
 };
 
 // Results that minic tells apart.
-inline constexpr CuResult success = 0, outOfMemory = 2, notInitialized = 3, stubLibrary = 34, noDevice = 100,
-                          unsupportedPtxVersion = 222, noBinaryForGpu = 209, notReady = 600;
+inline constexpr CuResult success = 0, outOfMemory = 2, notInitialized = 3, stubLibrary = 34, noDevice = 100, invalidImage = 200,
+                          noBinaryForGpu = 209, invalidPtx = 218, unsupportedPtxVersion = 222, invalidSource = 300, notReady = 600;
 /// Whether the context cannot be used any more after this result.
 bool isSticky(CuResult result);
 

@@ -5,41 +5,150 @@
 #include "minic/Support/ScratchArray.h"
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 
 namespace minic {
 
 namespace {
 
-/// Shapes and strides for which an executable keeps what it prepared.
-constexpr size_t maxPlans = 64;
+/// An artifact with its constants on a device.
+struct Code {
+  std::shared_ptr<const Artifact> artifact;
+  std::shared_ptr<const PlanConstants> constants;
+
+  static Expected<Code> load(std::shared_ptr<const Artifact> artifact, Device &device) {
+    auto constants = PlanConstants::create(*artifact, device);
+    if (!constants)
+      return constants.takeErrors();
+    return Code{std::move(artifact), std::move(*constants)};
+  }
+};
+
+/// What is ready for one shape.
+struct ReadyShape {
+  PlanChoice choice; ///< Of the executable's artifact, which runs any shape.
+  Code code;         ///< What runs this one.
+  std::shared_ptr<const PreparedPlan> plan;
+};
+
+/// "M = 4, N = 781".
+std::string describe(const DimBindings &dims) {
+  std::string text;
+  for (const auto &[name, value] : dims)
+    text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  return text;
+}
 
 } // namespace
 
 struct Executable::Impl {
-  std::shared_ptr<const Artifact> artifact;
   std::shared_ptr<Device> device;
-  std::shared_ptr<const PlanConstants> constants;
+  Code code;                                  ///< For all shapes.
   std::vector<std::optional<Buffer>> weights; ///< One per input of the plan, where it is bound.
   std::vector<TensorSpec> inputs;             ///< The others.
   std::vector<size_t> positions;              ///< Of those among the plan's.
 
-  mutable std::shared_mutex mutex;
-  std::list<std::shared_ptr<const PreparedPlan>> plans; ///< The one used last stands first.
+  std::mutex preparing;                               ///< One shape is made ready at a time; runs of others go on.
+  mutable std::shared_mutex mutex;                    ///< Of what follows.
+  std::list<std::shared_ptr<const ReadyShape>> ready; ///< The one used last stands first.
+  size_t limit = 64;
+  ShapeCompiler compiler; ///< Null: the artifact's own plans run.
+  bool mayCompile = true;
+  std::atomic<uint64_t> hits = 0, misses = 0, evictions = 0, compilations = 0;
+
+  /// Gives the plan, which keeps all that it needs.
+  std::shared_ptr<const PreparedPlan> hit(const std::shared_ptr<const ReadyShape> &shape) {
+    hits.fetch_add(1, std::memory_order_relaxed);
+    return {shape, shape->plan.get()};
+  }
+
+  std::shared_ptr<const PreparedPlan> find(const PlanChoice &choice) {
+    std::unique_lock lock(mutex);
+    auto known = std::ranges::find_if(ready, [&](const auto &shape) { return shape->choice == choice; });
+    if (known == ready.end())
+      return nullptr;
+    ready.splice(ready.begin(), ready, known);
+    return hit(ready.front());
+  }
+
+  void makeRoom() {
+    for (; ready.size() > limit; ++evictions)
+      ready.pop_back();
+  }
+
+  /// What runs sizes: the artifact, or code for them alone, made here if it is not known with other strides. `preparing` is locked.
+  Expected<Code> codeFor(const DimBindings &dims, std::span<const TensorView> inputs) {
+    {
+      std::shared_lock lock(mutex);
+      if (!compiler || dims.empty())
+        return code;
+      for (const auto &shape : ready)
+        if (shape->choice.dims == dims)
+          return shape->code;
+      if (!mayCompile)
+        return newShape(dims);
+    }
+    ++compilations;
+    auto special = compiler(inputs);
+    if (!special)
+      return special.takeErrors();
+    return Code::load(std::move(*special), *device);
+  }
+
+  /// `choice`: of the artifact's plans. `preparing` is locked.
+  Expected<std::shared_ptr<const PreparedPlan>> makeReady(std::span<const TensorView> inputs, std::span<const TensorView> results,
+                                                          PlanChoice choice) {
+    ++misses;
+    auto found = codeFor(choice.dims, inputs);
+    if (!found)
+      return found.takeErrors();
+    auto own = choosePlan(*found->artifact, inputs, results);
+    if (!own)
+      return own.takeErrors();
+    auto plan = PreparedPlan::create(*found->artifact, *device, std::move(*own), found->constants);
+    if (!plan)
+      return plan.takeErrors();
+    auto shape = std::make_shared<const ReadyShape>(ReadyShape{std::move(choice), std::move(*found), std::move(*plan)});
+    std::unique_lock lock(mutex);
+    ready.push_front(shape);
+    makeRoom();
+    return std::shared_ptr<const PreparedPlan>(shape, shape->plan.get());
+  }
+
+  /// The error for sizes that are not ready. `mutex` is locked.
+  Diagnostic newShape(const DimBindings &dims) const {
+    constexpr size_t shown = 8;
+    std::set<std::string> known;
+    for (const auto &shape : ready)
+      known.insert(describe(shape->choice.dims));
+    Diagnostic error{.code = ErrorCode::NotCached,
+                     .message = "'" + code.artifact->signature().name + "' has no code for " + describe(dims) +
+                                ", and nothing may be compiled for a new shape",
+                     .fix = "allow compilation, or run this shape once before it is forbidden"};
+    size_t count = 0;
+    for (const std::string &sizes : known)
+      if (++count <= shown)
+        error.note("it has code for " + sizes);
+    if (known.size() > shown)
+      error.note("and for " + std::to_string(known.size() - shown) + " more");
+    return error;
+  }
 
   Diagnostics checkCount(std::span<const TensorView> views, std::span<const TensorView> results) const {
     Diagnostics errors;
     auto count = [&](const char *verb, const char *what, const std::vector<TensorSpec> &specs, size_t given) {
       if (given != specs.size())
         errors.push_back({.code = given < specs.size() ? ErrorCode::MissingInput : ErrorCode::BadInput,
-                          .message = "'" + artifact->signature().name + "' " + verb + " " + std::to_string(specs.size()) + " " +
-                                     what + ", given " + std::to_string(given)});
+                          .message = "'" + code.artifact->signature().name + "' " + verb + " " + std::to_string(specs.size()) +
+                                     " " + what + ", given " + std::to_string(given)});
     };
     count("takes", "inputs", inputs, views.size());
-    count("gives", "results", artifact->signature().results, results.size());
+    count("gives", "results", code.artifact->signature().results, results.size());
     return errors;
   }
 
@@ -63,7 +172,7 @@ struct Executable::Impl {
 
   /// Bounds of what the tensors may be.
   Expected<void> check(std::span<const TensorView> views, std::span<const TensorView> results) const {
-    return checkTensors(*device, inputs, views, artifact->signature().results, results);
+    return checkTensors(*device, inputs, views, code.artifact->signature().results, results);
   }
 };
 
@@ -75,17 +184,17 @@ Executable::~Executable() {
     (void)impl->device->finish(); // Work on any stream may read them; a failure is said again by the next call that can.
 }
 
-const Artifact &Executable::artifact() const { return *impl->artifact; }
+const Artifact &Executable::artifact() const { return *impl->code.artifact; }
 const std::shared_ptr<Device> &Executable::device() const { return impl->device; }
 const std::vector<TensorSpec> &Executable::inputs() const { return impl->inputs; }
 
 Expected<std::shared_ptr<Executable>> Executable::load(std::shared_ptr<const Artifact> artifact, std::shared_ptr<Device> device,
                                                        const std::map<std::string, HostTensor> &weights) {
   auto impl = std::make_unique<Impl>();
-  auto constants = PlanConstants::create(*artifact, *device);
-  if (!constants)
-    return constants.takeErrors();
-  impl->constants = std::move(*constants);
+  auto code = Code::load(artifact, *device);
+  if (!code)
+    return code.takeErrors();
+  impl->code = std::move(*code);
   std::shared_ptr<Stream> stream = Stream::borrow(device, nullptr);
   size_t bound = 0;
   for (size_t i = 0; i < artifact->signature().inputs.size(); ++i) {
@@ -110,7 +219,6 @@ Expected<std::shared_ptr<Executable>> Executable::load(std::shared_ptr<const Art
   if (bound)
     if (auto done = stream->synchronize(); !done) // Any stream may read them from now on.
       return done.takeErrors();
-  impl->artifact = std::move(artifact);
   impl->device = std::move(device);
   return std::shared_ptr<Executable>(new Executable(std::move(impl)));
 }
@@ -121,28 +229,49 @@ Expected<std::shared_ptr<const PreparedPlan>> Executable::prepare(std::span<cons
     return impl->checkCount(inputs, std::vector<TensorView>(this->results().size()));
   if (results.empty() || results.size() == this->results().size()) {
     std::shared_lock lock(impl->mutex);
-    if (!impl->plans.empty() && impl->plans.front()->fits(inputs, impl->positions, results))
-      return impl->plans.front();
+    if (!impl->ready.empty() && impl->ready.front()->plan->fits(inputs, impl->positions, results))
+      return impl->hit(impl->ready.front());
   }
   // Other shapes or strides than last time.
   std::vector<TensorView> all(impl->weights.size());
   impl->gather(inputs, all);
-  auto choice = choosePlan(*impl->artifact, all, results);
+  auto choice = choosePlan(*impl->code.artifact, all, results);
   if (!choice)
     return choice.takeErrors();
+  if (auto known = impl->find(*choice))
+    return known;
+  std::lock_guard preparing(impl->preparing);
+  if (auto known = impl->find(*choice)) // Another thread was faster.
+    return known;
+  return impl->makeReady(all, results, std::move(*choice));
+}
+
+void Executable::limitShapes(size_t limit) {
   std::unique_lock lock(impl->mutex);
-  auto known = std::ranges::find_if(impl->plans, [&](const auto &plan) { return plan->choice() == *choice; });
-  if (known != impl->plans.end()) {
-    impl->plans.splice(impl->plans.begin(), impl->plans, known);
-    return impl->plans.front();
-  }
-  auto plan = PreparedPlan::create(*impl->artifact, *impl->device, std::move(*choice), impl->constants);
-  if (!plan)
-    return plan.takeErrors();
-  if (impl->plans.size() == maxPlans)
-    impl->plans.pop_back();
-  impl->plans.push_front(*plan);
-  return plan;
+  impl->limit = std::max<size_t>(limit, 1);
+  impl->makeRoom();
+}
+
+void Executable::specialize(ShapeCompiler compiler) {
+  std::lock_guard preparing(impl->preparing);
+  std::unique_lock lock(impl->mutex);
+  impl->compiler = std::move(compiler);
+  impl->ready.clear();
+}
+
+void Executable::allowCompilation(bool allowed) {
+  std::unique_lock lock(impl->mutex);
+  impl->mayCompile = allowed;
+}
+
+ShapeCounts Executable::shapeCounts() const {
+  std::shared_lock lock(impl->mutex);
+  return {.hits = impl->hits,
+          .misses = impl->misses,
+          .evictions = impl->evictions,
+          .compilations = impl->compilations,
+          .kept = impl->ready.size(),
+          .limit = impl->limit};
 }
 
 Expected<void> Executable::run(const Stream &stream, std::span<const TensorView> inputs,
@@ -151,8 +280,8 @@ Expected<void> Executable::run(const Stream &stream, std::span<const TensorView>
     return impl->checkCount(inputs, results);
   if (&stream.device() != impl->device.get())
     return Diagnostic{.code = ErrorCode::WrongDevice,
-                      .message = "the stream is one of " + stream.device().name() + ", and '" + impl->artifact->signature().name +
-                                 "' is loaded on " + impl->device->name()};
+                      .message = "the stream is one of " + stream.device().name() + ", and '" +
+                                 impl->code.artifact->signature().name + "' is loaded on " + impl->device->name()};
   auto plan = prepare(inputs, results);
   if (!plan)
     return plan.takeErrors();

@@ -1,8 +1,10 @@
 // Kernels that are loaded on a device.
 #pragma once
 
-#include "DriverApi.h"
+#include "DriverCode.h"
 #include "minic/Artifact/Artifact.h"
+#include "minic/Cache/CacheUse.h"
+#include "minic/Runtime/CudaDevice.h"
 
 #include <map>
 #include <mutex>
@@ -10,13 +12,23 @@
 
 namespace minic::cuda {
 
-/// Loads code and keeps it, keyed by kernel name and code. The device's context must be current in each call. Callable from several
-/// threads at a time.
+/// For which device PTX becomes cubins, and what makes them.
+struct CubinMaker {
+  std::string device; ///< Its model.
+  int capability = 0;
+  std::string driver; ///< Which version and build.
+};
+
+/// Loads code and keeps it, keyed by kernel name and code. The device's context must be current in each call but `useCache`.
+/// Callable from several threads at a time.
 class ModuleCache {
 public:
   explicit ModuleCache(const DriverApi &api) : api(api) {}
-  /// The kernel's cubin if it was `assembledFor` this device, else its PTX.
-  Expected<CuFunction> find(const KernelCode &kernel, bool assembledFor);
+  /// Keeps cubins that are made of PTX from now on, and takes those that are kept.
+  void useCache(CacheUse cache, CubinMaker maker);
+  CubinCounts counts() const;
+  /// The kernel's cubin if it was `assembledFor` this device, else its PTX, which is for `target` ("sm_90a").
+  Expected<CuFunction> find(const KernelCode &kernel, const std::string &target, bool assembledFor);
   void unloadAll();
 
 private:
@@ -24,10 +36,17 @@ private:
     CuModule module = nullptr;
     CuFunction function = nullptr;
   };
-  Expected<Loaded> load(const KernelCode &kernel, const std::string &code);
+  Expected<CuModule> load(const KernelCode &kernel, const std::string &code);
+  /// Loads the cubin that is kept of the kernel's PTX, or makes and keeps one.
+  Expected<CuModule> loadKept(const KernelCode &kernel, const std::string &target);
+  Expected<Loaded> prepare(const KernelCode &kernel, CuModule module);
+  CacheKey keyOf(const KernelCode &kernel, const std::string &target) const;
 
   const DriverApi &api;
-  std::mutex mutex;
+  mutable std::mutex mutex; // Of what follows.
+  CacheUse cache;
+  CubinMaker maker;
+  CubinCounts counted;
   std::map<std::pair<std::string, std::string>, Loaded> loaded; // By name and code.
 };
 

@@ -288,7 +288,7 @@ int bench(const Flags &flags) {
   auto points = sweepPoints(flags.sweep, options.dims);
   if (!points)
     return messages.fail(points.errors());
-  auto opened = openDevice(begun.choice, messages);
+  auto opened = openDevice(begun.choice, begun.options.cache, messages);
   if (!opened)
     return messages.fail(opened.errors());
   if (!opened->gpu)

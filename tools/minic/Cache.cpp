@@ -1,7 +1,8 @@
 // minic cache: what the cache of compiled graphs holds, and what it is worth.
-#include "Common.h"
+#include "Execution.h"
 
-#include "minic/Cache/CacheStore.h"
+#include "minic/Cache/NearestEntry.h"
+#include "minic/Compiler/CompileCache.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -12,9 +13,9 @@ namespace minic::cli {
 
 namespace {
 
-struct Flags {
-  std::string entryA, entryB;
-  bool json = false;
+/// `device`: what `run` would run it on; empty: as `compile` has it.
+struct Flags : ExecutionFlags {
+  std::string other; ///< The second entry of `why`, or empty.
 };
 
 using Json = nlohmann::json;
@@ -98,17 +99,70 @@ Expected<Answer> clear(CacheStore &store, const Flags &) {
                 {{"entries", cleared->entries}, {"bytes", cleared->bytes}}};
 }
 
-Expected<Answer> why(CacheStore &store, const Flags &flags) {
-  auto difference = store.why(flags.entryA, flags.entryB);
-  if (!difference)
-    return difference.takeErrors();
+Json toJson(const CacheDifference &difference) {
   Json fields = Json::array();
-  for (const CacheDifference::Field &field : difference->fields)
+  for (const CacheDifference::Field &field : difference.fields)
     fields.push_back({{"name", field.name},
                       {"line", field.line},
                       {"a", field.a ? Json(*field.a) : Json()},
                       {"b", field.b ? Json(*field.b) : Json()}});
-  return Answer{describe(*difference), {{"a", difference->nameA}, {"b", difference->nameB}, {"fields", fields}}};
+  return {{"a", difference.nameA}, {"b", difference.nameB}, {"fields", fields}};
+}
+
+/// The key under which `compile -o` looks, or `run` on a device.
+Expected<CacheKey> keyFor(const Flags &flags) {
+  auto options = compileOptions(flags);
+  if (!options)
+    return options.takeErrors();
+  auto source = readSource(flags.file);
+  if (!source)
+    return source.takeErrors();
+  Context context;
+  auto module = loadModule(context, *source, *options);
+  if (!module)
+    return module.takeErrors();
+  if (!flags.device.empty()) {
+    auto choice = deviceChoice(flags);
+    if (!choice)
+      return choice.takeErrors();
+    auto opened = openDevice(*choice, {}, Messages(flags.json));
+    if (!opened)
+      return opened.takeErrors();
+    if (auto suited = suitDevice(**module, *options, *opened); !suited)
+      return suited.takeErrors();
+  }
+  if (auto kept = keepOnly(**module, options->graph); !kept)
+    return kept.takeErrors();
+  return ArtifactEntry(**module, *options).key();
+}
+
+/// Why what a file compiles to is not there: the nearest entry.
+Expected<Answer> whyNot(CacheStore &store, const Flags &flags) {
+  auto key = keyFor(flags);
+  if (!key)
+    return key.takeErrors();
+  auto nearest = nearestEntry(store, *key);
+  Answer answer{"", {{"key", key->name()}, {"kept", nearest && nearest->difference.fields.empty()}, {"nearest", Json()}}};
+  if (!nearest) {
+    answer.text = "not kept, nor is any other artifact\n";
+    return answer;
+  }
+  answer.json["nearest"] = toJson(nearest->difference);
+  std::string entry = nearest->difference.nameB + ", " + nearest->description + ", used " + timeText(nearest->lastUse);
+  if (nearest->difference.fields.empty())
+    answer.text = "kept: " + entry + "\n";
+  else
+    answer.text = "not kept; nearest: " + entry + "\n" + describe(nearest->difference);
+  return answer;
+}
+
+Expected<Answer> why(CacheStore &store, const Flags &flags) {
+  if (flags.other.empty())
+    return whyNot(store, flags);
+  auto difference = store.why(flags.file, flags.other);
+  if (!difference)
+    return difference.takeErrors();
+  return Answer{describe(*difference), toJson(*difference)};
 }
 
 using Job = Expected<Answer> (*)(CacheStore &, const Flags &);
@@ -133,18 +187,23 @@ void addCache(CLI::App &app, Action &chosen) {
   command->require_subcommand(1);
   auto add = [&](const char *name, const char *help, Job job) {
     auto flags = std::make_shared<Flags>();
+    flags->device.clear();
     CLI::App *sub = command->add_subcommand(name, help);
-    sub->add_flag("--json", flags->json, "print one JSON value");
     sub->callback([flags, job, &chosen] { chosen = [flags, job] { return answerWith(job, *flags); }; });
+    sub->add_flag("--json", flags->json, "print one JSON value");
     return std::pair(sub, flags);
   };
   add("info", "where it is, how much it holds and may hold", info);
   add("list", "its entries, the last used first", list);
   add("verify", "read and check every entry; damaged ones are removed (exit code 1)", verify);
   add("clear", "remove all entries, and no other files", clear);
-  auto [sub, flags] = add("why", "which fields of the keys of two entries differ: why one is not the other", why);
-  sub->add_option("A", flags->entryA, "an entry: its first digits, as `list` has them")->required();
-  sub->add_option("B", flags->entryB, "another one")->required();
+  auto [sub, flags] =
+      add("why", "why a graph is not kept: the nearest entry and how its key differs; or how those of two entries do", why);
+  addModuleFlags(*sub, *flags, WithGraph | WithMode | WithStrides);
+  sub->get_option("file")->description("the graph; with B, an entry: its first digits, as `list` has them");
+  sub->add_option("B", flags->other, "another entry");
+  sub->add_option("--device", flags->device,
+                  "auto|cuda[:N]|cpu: what `run` takes on that device (default: what `compile -o` takes)");
 }
 
 } // namespace minic::cli

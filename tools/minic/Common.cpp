@@ -1,6 +1,5 @@
 #include "Common.h"
 
-#include "minic/Cache/CacheStore.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/File.h"
 #include "minic/Target/TargetInfo.h"
@@ -174,24 +173,6 @@ static std::optional<Diagnostic> checkWord(std::string_view flag, const std::str
                  (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ") + list);
 }
 
-/// A cache that cannot be used is a notice; where nothing may be compiled it is an error.
-static Expected<void> openCache(const ModuleFlags &flags, CompileOptions &options) {
-  bool mustHit = flags.cache == "must-hit";
-  options.cachePolicy = mustHit ? CachePolicy::MustHit : flags.cache == "refresh" ? CachePolicy::Refresh : CachePolicy::Use;
-  if (flags.cache == "off")
-    return {};
-  CacheOptions where{.notice = [json = flags.json](const Diagnostic &notice) { Messages(json).print({notice}); }};
-  if (!mustHit) {
-    options.cache = CacheStore::openIfUsable(where);
-    return {};
-  }
-  auto store = CacheStore::open(where);
-  if (!store)
-    return store.takeErrors();
-  options.cache = std::move(*store);
-  return {};
-}
-
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   std::vector<std::string> targets;
   for (const TargetInfo &target : allTargets())
@@ -205,8 +186,6 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   if (auto error = checkWord("matmul", flags.matmul, {"auto", "generated", "cublaslt"}))
     return *error;
   if (auto error = checkWord("strides", flags.strides, {"any", "dense"}))
-    return *error;
-  if (auto error = checkWord("cache", flags.cache, {"on", "off", "refresh", "must-hit"}))
     return *error;
   CompileOptions options;
   options.target = flags.target;
@@ -236,8 +215,11 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     if (!fresh && entry->second != value)
       return badFlag("--dim " + name + " is given as " + std::to_string(entry->second) + " and as " + text);
   }
-  if (auto opened = openCache(flags, options); !opened)
-    return opened.takeErrors();
+  auto cache =
+      openCache(flags.cache, {.notice = [json = flags.json](const Diagnostic &notice) { Messages(json).print({notice}); }});
+  if (!cache)
+    return cache.takeErrors();
+  options.cache = std::move(*cache);
   return options;
 }
 

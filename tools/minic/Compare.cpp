@@ -169,7 +169,7 @@ int compare(const Flags &flags) {
   auto inputs = makeInputs(signature, begun.words, true, "minic compare " + flags.file, dims);
   if (!inputs)
     return messages.fail(inputs.errors());
-  auto opened = openDevice(begun.choice, messages, /*countTraffic=*/true);
+  auto opened = openDevice(begun.choice, begun.options.cache, messages, /*countTraffic=*/true);
   if (!opened)
     return messages.fail(opened.errors());
 

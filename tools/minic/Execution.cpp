@@ -56,7 +56,7 @@ Expected<DeviceChoice> deviceChoice(const ExecutionFlags &flags) {
   return choice;
 }
 
-Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic) {
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const CacheUse &cache, const Messages &messages, bool countTraffic) {
   OpenedDevice opened;
   std::string why;
   if (choice.kind == DeviceChoice::Cuda || (choice.kind == DeviceChoice::Auto && cudaAvailable(why))) {
@@ -67,6 +67,7 @@ Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &me
     if (!gpu)
       return gpu.takeErrors();
     opened.gpu = gpu->get();
+    opened.gpu->useCache(cache);
     opened.device = std::move(*gpu);
     return opened;
   }
@@ -310,17 +311,12 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
 
 //===- Artifacts -===//
 
-Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
-                                                     CompileOptions options) {
-  Context context;
-  auto module = loadModule(context, source, options);
-  if (!module)
-    return module.takeErrors();
+Expected<void> suitDevice(Module &module, CompileOptions &options, const OpenedDevice &opened) {
   options.withCode = opened.gpu != nullptr;
   if (opened.gpu && options.schedules) // The interpreter runs what a GPU would.
     options.schedules->device = opened.model();
   options.anyStrides = false; // The command line's tensors are row-major.
-  if (opened.gpu && options.target.empty() && !(*module)->targetStated) {
+  if (opened.gpu && options.target.empty() && !module.targetStated) {
     int capability = opened.gpu->computeCapability();
     const TargetInfo *target = targetForDevice(capability / 10, capability % 10);
     if (!target)
@@ -328,8 +324,19 @@ Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened,
                         .message = opened.model() + " has compute capability " + std::to_string(capability / 10) + "." +
                                    std::to_string(capability % 10) + ", older than any target",
                         .fix = "run on the interpreter with --device=cpu"};
-    (*module)->target = target->name;
+    module.target = target->name;
   }
+  return {};
+}
+
+Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
+                                                     CompileOptions options) {
+  Context context;
+  auto module = loadModule(context, source, options);
+  if (!module)
+    return module.takeErrors();
+  if (auto suited = suitDevice(**module, options, opened); !suited)
+    return suited.takeErrors();
   auto artifact = compile(**module, options);
   if (!artifact) {
     addReproducer(artifact.errors(), source, options, Stage::Plan);

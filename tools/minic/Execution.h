@@ -34,8 +34,9 @@ struct OpenedDevice {
   /// "cpu" or the GPU's model.
   std::string model() const { return gpu ? gpu->properties().model : "cpu"; }
 };
-/// Says so where it is the interpreter.
-Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const Messages &messages, bool countTraffic = false);
+/// Says so where it is the interpreter. A GPU's code is kept in the cache.
+Expected<OpenedDevice> openDevice(const DeviceChoice &choice, const CacheUse &cache, const Messages &messages,
+                                  bool countTraffic = false);
 
 /// Parameters and results of a graph or plan, copied, since lowering replaces the function.
 struct Signature {
@@ -75,6 +76,8 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
                                              bool randomByDefault, const std::string &command, DimBindings &dims,
                                              std::map<std::string, HostTensor> weights = {});
 
+/// Makes a module and options those for a device that `compileFor` has.
+Expected<void> suitDevice(Module &module, CompileOptions &options, const OpenedDevice &opened);
 /// Compiles `source` for a device: without a target in flags or file it is the GPU's own.
 Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
                                                      CompileOptions options);

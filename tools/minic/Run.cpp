@@ -84,7 +84,7 @@ int run(const Flags &flags) {
   if (!inputs)
     return messages.fail(inputs.errors());
 
-  auto opened = openDevice(*choice, messages);
+  auto opened = openDevice(*choice, program->options.cache, messages);
   if (!opened)
     return messages.fail(opened.errors());
   CompileOptions options = program->options;

@@ -313,7 +313,7 @@ int tune(Flags flags) {
   auto inputs = makeInputs(signature, begun.words, true, "minic tune " + flags.file, options.dims);
   if (!inputs)
     return messages.fail(inputs.errors());
-  auto opened = openDevice(begun.choice, messages);
+  auto opened = openDevice(begun.choice, begun.options.cache, messages);
   if (!opened)
     return messages.fail(opened.errors());
 

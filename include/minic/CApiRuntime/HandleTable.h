@@ -10,7 +10,7 @@
 
 namespace minic {
 
-enum class HandleKind : uint8_t { None, Error, Text, Device, Stream, Event, Buffer, Artifact, Executable, CapturedRun };
+enum class HandleKind : uint8_t { None, Error, Text, Device, Stream, Event, Buffer, Artifact, Executable, CapturedRun, Cache, Last = Cache };
 
 /// What a handle stands for.
 class HandleObject {

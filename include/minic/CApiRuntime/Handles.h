@@ -4,6 +4,7 @@
 
 #include "minic-c/runtime.h"
 #include "minic/CApiRuntime/HandleTable.h"
+#include "minic/Cache/CacheUse.h"
 #include "minic/Runtime/Client.h"
 #include "minic/Runtime/Executable.h"
 
@@ -111,6 +112,12 @@ struct CapturedRunObject final : HandleObject {
   std::shared_ptr<Stream> defaultStream;
 };
 
+struct CacheObject final : HandleObject {
+  static constexpr HandleKind handleKind = HandleKind::Cache;
+  using Handle = MinicCache;
+  CacheUse use; ///< With a store.
+};
+
 /// What the functions that ask for specs give.
 Expected<void> giveSpecs(const SpecList &list, const MinicTensorSpec **specs, size_t *count);
 /// "cuda:1" is CUDA and 1; everything else is the interpreter.
@@ -193,17 +200,32 @@ template <typename T> MinicError *destroy(typename T::Handle *handle, const char
 }
 
 /// Fills a struct that begins with its own size: what the caller's version of it has.
-template <typename Info> Expected<void> fillInfo(Info known, Info *info) {
+template <typename Info> Expected<void> fillInfo(Info known, Info *info, const char *argument = "info") {
   if (!info)
-    return badArgument("info", "is NULL, expected a place for the result");
+    return badArgument(argument, "is NULL, expected a place for the result");
   size_t size = info->struct_size;
   if (size < sizeof(size_t))
-    return badArgument("info", "has struct_size " + std::to_string(size) + ", expected the size of its type");
+    return badArgument(argument, "has struct_size " + std::to_string(size) + ", expected the size of its type");
   known.struct_size = size;
   if (size > sizeof(Info))
     std::memset(reinterpret_cast<char *>(info) + sizeof(Info), 0, size - sizeof(Info));
   std::memcpy(info, &known, std::min(size, sizeof(Info)));
   return {};
+}
+
+/// Options that begin with their own size, as this version knows them; NULL is all zero. BadArgument where a newer one is set.
+template <typename Options> Expected<Options> readSized(const Options *given, const char *argument) {
+  Options options = {};
+  if (!given)
+    return options;
+  if (given->struct_size < sizeof(size_t))
+    return badArgument(argument, "has struct_size " + std::to_string(given->struct_size) + ", expected the size of its type");
+  auto *bytes = reinterpret_cast<const char *>(given);
+  std::memcpy(&options, bytes, std::min(given->struct_size, sizeof options));
+  for (size_t i = sizeof options; i < given->struct_size; ++i)
+    if (bytes[i] != 0)
+      return badArgument(argument, "sets an option of a newer version of minic");
+  return options;
 }
 
 /// `minic_device_open`, with or without an interpreter to open.

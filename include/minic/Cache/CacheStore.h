@@ -34,7 +34,8 @@ struct CacheInfo {
   std::string directory;
   bool writable = false; ///< Otherwise what is there is served, and nothing is kept.
   uint64_t entries = 0, bytes = 0, limit = 0;
-  /// Of this store since it was opened. `dropped`: could not be kept. `damaged`: found so by `get`. `evicted`: made room.
+  /// Of this store since it was opened. `dropped`: could not be kept. `damaged`: found so by `get`, or rejected. `evicted`: made
+  /// room.
   uint64_t hits = 0, misses = 0, kept = 0, dropped = 0, damaged = 0, evicted = 0;
 };
 
@@ -91,6 +92,11 @@ public:
   /// Keeps a value in place of what was there; near the limit the least recently used entries are removed. Whether it was kept: a
   /// cache that cannot be written to is a notice, not an error. `description` is one short line for people.
   bool put(const CacheKey &key, std::string_view value, std::string_view description = {});
+  /// For whoever cannot use what `get` gave: the entry is removed, and counts as damaged and no longer as a hit. `why` goes on
+  /// behind "the cache's entry ... ".
+  void reject(const CacheKey &key, const std::string &why);
+  /// Gives a notice, as a warning, unless the process has had it.
+  void tell(Diagnostic notice) const;
 
   const std::string &directory() const;
   CacheInfo info() const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "minic/Artifact/Artifact.h"
+#include "minic/Cache/CacheUse.h"
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Transforms/Passes.h"
@@ -15,10 +16,6 @@ namespace minic {
 enum class Stage : uint8_t { Graph, Fused, Tile, Masked, Machine, Plan, Llvm, Ptx, Cubin };
 std::optional<Stage> parseStage(std::string_view name);
 std::string_view stageName(Stage stage);
-
-class CacheStore;
-/// What a cache is for: artifacts that it has are taken; or none is; or only such are.
-enum class CachePolicy : uint8_t { Use, Refresh, MustHit };
 
 struct CompileOptions {
   std::string target;   ///< Empty: the module's own, else the default.
@@ -34,9 +31,8 @@ struct CompileOptions {
   std::string graph;                            ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
-  /// Keeps artifacts for later processes. Null: none. Not asked where passes are watched, nor with `schedules`.
-  std::shared_ptr<CacheStore> cache;
-  CachePolicy cachePolicy = CachePolicy::Use;
+  /// Keeps artifacts for later processes. Not asked where passes are watched, nor with `schedules`.
+  CacheUse cache;
 };
 
 /// All level hooks of the verifier (the padding proof of the masked level).
@@ -60,7 +56,7 @@ std::vector<Function *> withThoseBehind(Function &first);
 Expected<void> keepOnly(Module &module, const std::string &name);
 
 /// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs; or takes
-/// all that from `options.cache`. The module is what was compiled afterwards, or as it was. `failedInput` as for `lowerTo`. Errors:
+/// all that from the cache. The module is what was compiled afterwards, or as it was. `failedInput` as for `lowerTo`. Errors:
 /// also NotCached, where nothing may be compiled.
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput = nullptr);
 /// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are

@@ -1,6 +1,7 @@
 // A GPU, through the CUDA driver.
 #pragma once
 
+#include "minic/Cache/CacheUse.h"
 #include "minic/Runtime/Client.h"
 
 namespace minic {
@@ -14,6 +15,13 @@ struct GpuProperties {
   int clockKHz, memoryClockKHz; ///< Highest clocks; 0 where the driver does not say.
 };
 
+/// What became of kernels that a device got as PTX while it had a cache.
+struct CubinCounts {
+  uint64_t hits = 0;    ///< Their cubin was kept.
+  uint64_t misses = 0;  ///< It was not, or could not be used.
+  uint64_t refused = 0; ///< Of those, what was kept and the driver did not take.
+};
+
 /// Made by a Client. A kernel that faults makes the context unusable: the error names the kernels that may have done it and their
 /// graph ops, and every later call repeats it. In a child of fork every call is an error.
 class CudaDevice final : public Device {
@@ -24,6 +32,10 @@ public:
   int computeCapability() const override { return properties().computeCapability; }
   const GpuProperties &properties() const;
   const Client &client() const;
+  /// Keeps cubins that are made of PTX from now on for later processes, and takes those that are kept. Without a cache, as at
+  /// first, the driver compiles PTX in each process.
+  void useCache(CacheUse cache);
+  CubinCounts cubinCounts() const;
   /// Bytes of the GPU's memory that nobody uses.
   Expected<int64_t> freeBytes();
 

@@ -4,6 +4,7 @@
 #include "minic/Artifact/PreparedPlan.h"
 #include "minic/Runtime/Buffer.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,17 @@ private:
   std::unique_ptr<ReplayableGraph> graph;
 };
 
+/// What became of shapes (with strides). A run looks for its shape once; so does who asks for the sizes of results.
+struct ShapeCounts {
+  uint64_t hits = 0, misses = 0; ///< It was ready, or was not.
+  uint64_t evictions = 0;        ///< Forgotten to make room.
+  uint64_t compilations = 0;     ///< By a ShapeCompiler.
+  uint64_t kept = 0, limit = 0;  ///< How many are ready, and may be.
+};
+
+/// Makes code for inputs of these types and shapes alone; their memory is not looked at.
+using ShapeCompiler = std::function<Expected<std::shared_ptr<const Artifact>>(std::span<const TensorView> inputs)>;
+
 /// An artifact loaded on a device. Threads and streams may share it: a run changes nothing of it but the shapes that it knows.
 class Executable : public std::enable_shared_from_this<Executable> {
 public:
@@ -41,7 +53,8 @@ public:
   const std::vector<TensorSpec> &inputs() const;
   const std::vector<TensorSpec> &results() const { return artifact().signature().results; }
   /// The plan for these inputs: shapes of results, launches, memory. Of the inputs it looks at dtypes, shapes, strides and what
-  /// their addresses are multiples of. What is known is kept, up to 64 shapes and strides. `results` may be empty.
+  /// their addresses are multiples of. What was used last is kept ready (`limitShapes`). `results` may be empty. Errors: NotCached
+  /// where the shape is new and nothing may be compiled for it.
   Expected<std::shared_ptr<const PreparedPlan>> prepare(std::span<const TensorView> inputs,
                                                         std::span<const TensorView> results = {}) const;
 
@@ -55,6 +68,15 @@ public:
   Expected<std::vector<HostTensor>> run(std::span<const HostTensor> inputs) const;
   /// Records `runs` runs on these tensors, one after the other, without doing them. More than one is for measuring.
   Expected<CapturedRun> capture(std::span<const TensorView> inputs, std::span<const TensorView> results, int runs = 1) const;
+
+  /// How many shapes are kept ready, with their strides: 64 at first, at least 1. The one used longest ago goes.
+  void limitShapes(size_t limit);
+  /// From now on each shape gets code of its own, made once. The artifact, which runs any shape, still says what is taken and
+  /// given.
+  void specialize(ShapeCompiler compiler);
+  /// Whether `specialize`'s compiler may be asked; it may at first. What is ready still runs.
+  void allowCompilation(bool allowed);
+  ShapeCounts shapeCounts() const;
 
 private:
   struct Impl;

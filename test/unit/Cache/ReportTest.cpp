@@ -1,6 +1,8 @@
 // What `minic cache` shows and does.
 #include "CacheTest.h"
 
+#include "minic/Cache/NearestEntry.h"
+
 namespace minic {
 namespace {
 
@@ -132,6 +134,34 @@ TEST_F(ReportTest, WhySaysWhereLongTextsPart) {
   difference = store->why(a.name(), c.name());
   ASSERT_TRUE(difference);
   EXPECT_EQ(describe(*difference), "ir, line 2: no such line | `more`\n");
+}
+
+TEST_F(ReportTest, NearestIsTheOneWithTheMostEqualFields) {
+  auto store = open();
+  CacheKey wanted = key("graph @g", "sm_90a"), otherTarget = key("graph @g", "sm_80"), allOther = key("graph @h", "sm_80");
+  EXPECT_FALSE(nearestEntry(*store, wanted));
+  CacheKey cubin("cubin"); // Equal but for the kind.
+  cubin.add("ir", "graph @g").add("target", "sm_90a");
+  store->put(cubin, "value");
+  EXPECT_FALSE(nearestEntry(*store, wanted));
+  store->put(allOther, "value", "all other");
+  store->put(otherTarget, "value", "other target");
+  setTime(fileOf(otherTarget), Clock::now() - std::chrono::hours(5)); // Nearer, though it was used earlier.
+  auto nearest = nearestEntry(*store, wanted);
+  ASSERT_TRUE(nearest);
+  EXPECT_EQ(nearest->description, "other target");
+  EXPECT_EQ(nearest->difference.nameA, wanted.name());
+  EXPECT_EQ(nearest->difference.nameB, otherTarget.name());
+  EXPECT_EQ(describe(nearest->difference), "target: `sm_90a` | `sm_80`\n");
+
+  CacheKey another = key("graph @g", "sm_100"); // As near: the one used last.
+  store->put(another, "value", "another target");
+  EXPECT_EQ(nearestEntry(*store, wanted)->description, "another target");
+  store->put(wanted, "value", "itself");
+  EXPECT_TRUE(nearestEntry(*store, wanted)->difference.fields.empty());
+  std::filesystem::resize_file(fileOf(wanted), 50);
+  EXPECT_EQ(nearestEntry(*store, wanted)->description, "another target"); // What is damaged is not near.
+  EXPECT_EQ(store->info().hits + store->info().misses, 0u);
 }
 
 TEST_F(ReportTest, WhyAnswersNamesThatItDoesNotKnow) {

@@ -1,5 +1,7 @@
 #include "CacheTest.h"
 
+#include "minic/Cache/CacheUse.h"
+
 #include <atomic>
 #include <thread>
 
@@ -124,6 +126,54 @@ TEST_F(CacheTest, ADirectoryThatGoesAwayIsNoticedOnce) {
   EXPECT_EQ(notices.size(), 1u) << allNotices();
   EXPECT_EQ(store->info().dropped, 2u);
   EXPECT_TRUE(store->list().empty());
+}
+
+TEST_F(CacheTest, WhatIsRejectedIsRemovedAndWasNoHit) {
+  auto store = open();
+  ASSERT_TRUE(store->put(key("a"), "one"));
+  ASSERT_TRUE(store->get(key("a")));
+  store->reject(key("a"), "is refused by the driver: for a test");
+  CacheInfo info = store->info();
+  EXPECT_EQ(info.entries, 0u);
+  EXPECT_EQ(info.hits, 0u);
+  EXPECT_EQ(info.misses, 1u);
+  EXPECT_EQ(info.damaged, 1u);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("is refused by the driver: for a test"), std::string::npos) << notices[0];
+  EXPECT_NE(notices[0].find("E0909"), std::string::npos) << notices[0];
+  ASSERT_TRUE(store->put(key("a"), "two"));
+  ASSERT_TRUE(store->get(key("a")));
+  store->reject(key("a"), "is refused by the driver: again");
+  EXPECT_EQ(notices.size(), 1u); // Once for an entry.
+  EXPECT_FALSE(store->get(key("a")));
+}
+
+TEST_F(CacheTest, WordsOfUse) {
+  std::string there = directory.string();
+  auto off = openCache("off", {.directory = there});
+  ASSERT_TRUE(off);
+  EXPECT_EQ(off->store, nullptr);
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  for (auto [word, policy] :
+       {std::pair("on", CachePolicy::Use), {"refresh", CachePolicy::Refresh}, {"must-hit", CachePolicy::MustHit}}) {
+    auto use = openCache(word, {.directory = there});
+    ASSERT_TRUE(use) << word;
+    EXPECT_NE(use->store, nullptr) << word;
+    EXPECT_EQ(use->policy, policy) << word;
+  }
+  auto wrong = openCache("sometimes");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.errors().front().code, ErrorCode::BadFlag);
+  // Where nothing may be compiled, no cache is an error; else it is a notice.
+  writeBytes(base / "file", "");
+  CacheOptions refused = options();
+  refused.directory = (base / "file").string();
+  EXPECT_FALSE(openCache("must-hit", refused));
+  EXPECT_TRUE(notices.empty());
+  auto without = openCache("on", refused);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->store, nullptr);
+  EXPECT_EQ(notices.size(), 1u);
 }
 
 } // namespace

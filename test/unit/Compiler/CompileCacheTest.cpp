@@ -59,7 +59,7 @@ protected:
     folder = pattern;
     auto opened = CacheStore::open({.directory = folder});
     ASSERT_TRUE(opened);
-    options.cache = std::move(*opened);
+    options.cache.store = std::move(*opened);
     options.withCode = false;
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
@@ -77,7 +77,7 @@ protected:
 TEST_F(Kept, ComesBackAsItWasMade) {
   auto made = compiled(graph);
   ASSERT_TRUE(made);
-  options.cachePolicy = CachePolicy::MustHit;
+  options.cache.policy = CachePolicy::MustHit;
   auto kept = compiled(graph);
   ASSERT_TRUE(kept);
   EXPECT_EQ(serializeArtifacts({&*made, 1}), serializeArtifacts({&*kept, 1}));
@@ -89,11 +89,11 @@ TEST_F(Kept, ComesBackAsItWasMade) {
 TEST_F(Kept, HasThePlacesOfTheModuleThatAsks) {
   ASSERT_TRUE(compiled(graph));
   std::string lower = replaced(graph, "graph @g", "\n\n\n\n\n\n\ngraph @g");
-  options.cachePolicy = CachePolicy::MustHit;
+  options.cache.policy = CachePolicy::MustHit;
   auto kept = compiled(lower);
   ASSERT_TRUE(kept);
-  options.cache = nullptr;
-  options.cachePolicy = CachePolicy::Use;
+  options.cache.store = nullptr;
+  options.cache.policy = CachePolicy::Use;
   auto fresh = compiled(lower);
   ASSERT_TRUE(fresh);
   EXPECT_EQ(serializeArtifacts({&*kept, 1}), serializeArtifacts({&*fresh, 1}));
@@ -110,7 +110,7 @@ TEST_F(Kept, PlacesThatWereOneAndAreNotAreAMiss) {
   };
   ASSERT_TRUE(compiled(text("7:7")));
   EXPECT_EQ(keyOf(text("7:7"), options), keyOf(text("9:9"), options));
-  options.cachePolicy = CachePolicy::MustHit;
+  options.cache.policy = CachePolicy::MustHit;
   EXPECT_TRUE(compiled(text("7:7")));
   auto apart = compiled(text("9:9"));
   ASSERT_FALSE(apart);
@@ -119,10 +119,10 @@ TEST_F(Kept, PlacesThatWereOneAndAreNotAreAMiss) {
 
 TEST_F(Kept, RefreshMakesItAnew) {
   ASSERT_TRUE(compiled(graph));
-  options.cachePolicy = CachePolicy::Refresh;
+  options.cache.policy = CachePolicy::Refresh;
   ASSERT_TRUE(compiled(graph));
-  EXPECT_EQ(options.cache->info().kept, 2u);
-  EXPECT_EQ(options.cache->info().hits, 0u);
+  EXPECT_EQ(options.cache.store->info().kept, 2u);
+  EXPECT_EQ(options.cache.store->info().hits, 0u);
 }
 
 TEST_F(Kept, WatchersSeeThePasses) {
@@ -131,7 +131,7 @@ TEST_F(Kept, WatchersSeeThePasses) {
   options.passes.afterPass = [&](const Pass &, Module &) { ++passes; };
   ASSERT_TRUE(compiled(graph));
   EXPECT_GT(passes, 0);
-  options.cachePolicy = CachePolicy::MustHit;
+  options.cache.policy = CachePolicy::MustHit;
   auto refused = compiled(graph);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors().front().code, ErrorCode::NotCached);

@@ -297,6 +297,54 @@ TEST(DriverTest, ThreadsCompileOneGraph) {
   EXPECT_NE(texts[0].find("kernel @"), std::string::npos) << texts[0];
 }
 
+TEST(DriverTest, CodeForEachSetOfSizes) {
+  // `where` makes other names of its own; inputs of 3 sizes, one a multiple of a name.
+  SourceBuffer source("sum.ir", "graph @sums(%x: tensor<MxNxf32>) -> (y: tensor<Mxf32>) where N % 4 == 0 {\n"
+                                "  %y = reduce sum %x, axes = [1] : tensor<Mxf32>\n  return %y\n}\n");
+  auto device = *openDevice("cpu");
+  CompileOptions options{.specializations = {"N % 8 == 0"}};
+  auto artifact = compile(source, options, device.get());
+  ASSERT_TRUE(artifact) << renderDiagnostics(artifact.errors(), &source);
+  auto executable = *Executable::load(*artifact, device);
+  auto specialized = specializeByShape(*executable, source, options);
+  ASSERT_TRUE(specialized) << renderDiagnostics(specialized.errors(), &source);
+  auto sums = [&](int64_t m, int64_t n) {
+    HostTensor x(DType::F32, {m, n});
+    for (int64_t i = 0; i < m * n; ++i)
+      x.as<float>()[i] = float(i % 17 - 8);
+    std::vector<HostTensor> inputs = {x};
+    auto y = executable->run(inputs);
+    ASSERT_TRUE(y) << renderDiagnostics(y.errors(), nullptr);
+    for (int64_t row = 0; row < m; ++row) {
+      float sum = 0; // Small integers: exact in any order.
+      for (int64_t column = 0; column < n; ++column)
+        sum += float((row * n + column) % 17 - 8);
+      EXPECT_EQ((*y)[0].as<float>()[row], sum) << m << "x" << n << ", row " << row;
+    }
+  };
+  sums(3, 8);
+  sums(1, 4);
+  sums(0, 4);
+  sums(5, 0);
+  sums(3, 8);
+  sums(2, 100);
+  EXPECT_EQ(executable->shapeCounts().compilations, 5u);
+  executable->allowCompilation(false);
+  sums(2, 100);
+  std::vector<HostTensor> wrong = {HostTensor(DType::F32, {2, 7})}, fresh = {HostTensor(DType::F32, {2, 12})};
+  auto odd = executable->run(wrong);
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.errors().front().code, ErrorCode::BadInput); // No shape of the graph's.
+  auto refused = executable->run(fresh);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::NotCached);
+
+  auto other = specializeByShape(*executable, SourceBuffer("other.ir", "graph @g(%z: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n"
+                                                                       "  %y = exp %z : tensor<Nxf32>\n  return %y\n}\n"));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.errors().front().code, ErrorCode::BadArgument);
+}
+
 TEST(DriverTest, FilesOfText) {
   auto source = readSource(std::string(MINIC_EXAMPLES) + "/softmax.ir");
   ASSERT_TRUE(source);

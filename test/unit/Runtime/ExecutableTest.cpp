@@ -137,6 +137,178 @@ TEST_F(Executables, PreparedOncePerShape) {
   EXPECT_EQ(device->prepared, 4 + 2 * 65);
 }
 
+TEST_F(Executables, ShapesAreCountedAndLimited) {
+  auto executable = load();
+  auto run = [&](int64_t size) {
+    std::vector<HostTensor> inputs = {numbers(size, 1), numbers(size, 1)};
+    EXPECT_TRUE(executable->run(inputs));
+  };
+  auto expect = [&](uint64_t misses, uint64_t evictions, uint64_t kept, uint64_t limit) {
+    ShapeCounts counts = executable->shapeCounts();
+    EXPECT_EQ(counts.misses, misses);
+    EXPECT_EQ(counts.evictions, evictions);
+    EXPECT_EQ(counts.compilations, 0u);
+    EXPECT_EQ(counts.kept, kept);
+    EXPECT_EQ(counts.limit, limit);
+  };
+  expect(0, 0, 0, 64);
+  for (int64_t size : {1, 2, 3, 1})
+    run(size);
+  expect(3, 0, 3, 64);
+  EXPECT_GE(executable->shapeCounts().hits, 1u);
+  executable->limitShapes(2); // 2 was used longest ago.
+  expect(3, 1, 2, 2);
+  run(3);
+  run(1);
+  expect(3, 1, 2, 2);
+  run(2); // 3 goes.
+  expect(4, 2, 2, 2);
+  run(1);
+  expect(4, 2, 2, 2);
+  executable->limitShapes(0);
+  expect(4, 3, 1, 1);
+  run(1);
+  expect(4, 3, 1, 1);
+}
+
+/// `scale` for one size alone: its launches know no names.
+std::shared_ptr<const Artifact> scaleOf(int64_t size) {
+  Artifact artifact = *scale();
+  for (KernelCode &kernel : artifact.kernels)
+    kernel.dims = {};
+  Plan &plan = artifact.plans[0];
+  auto bind = [&](TensorSpec &spec) {
+    for (DimExpr &dim : spec.shape)
+      dim = dim.isConstant() ? dim : DimExpr(size);
+  };
+  for (auto *specs : {&plan.inputs, &plan.results})
+    for (TensorSpec &spec : *specs)
+      bind(spec);
+  for (PlanBuffer &buffer : plan.buffers)
+    bind(buffer.spec);
+  for (PlanStep &step : plan.steps)
+    for (DimExpr &dim : step.grid)
+      dim = DimExpr(size);
+  return std::make_shared<const Artifact>(std::move(artifact));
+}
+
+class Specialized : public Executables {
+protected:
+  void SetUp() override {
+    Executables::SetUp();
+    device->kernel = [](FakeDevice &, const FakeDevice::Launch &launch) { // Its grid is the size.
+      float *a = FakeDevice::floats(launch.buffers[0]), *b = FakeDevice::floats(launch.buffers[1]);
+      float *out = FakeDevice::floats(launch.buffers[2]);
+      for (int64_t i = 0; i < launch.grid[0]; ++i)
+        out[i] = launch.kernel == 0 ? a[i] * b[i] : a[i] + b[0];
+    };
+    executable = load();
+    executable->specialize([this](std::span<const TensorView> inputs) -> Expected<std::shared_ptr<const Artifact>> {
+      std::lock_guard lock(mutex);
+      int64_t size = inputs[0].shape[0];
+      compiled.push_back(size);
+      if (size == 13)
+        return Diagnostic{.code = ErrorCode::PassFailed, .message = "no code for 13"};
+      auto made = scaleOf(size);
+      artifacts[size] = made;
+      return made;
+    });
+  }
+  Expected<std::vector<HostTensor>> run(int64_t size) {
+    std::vector<HostTensor> inputs = {numbers(size, 1), numbers(size, 2)};
+    auto results = executable->run(inputs);
+    for (int64_t i = 0; results && i < size; ++i)
+      EXPECT_EQ((*results)[0].as<float>()[i], float(i + 1) * float(i + 2) + 1);
+    return results;
+  }
+  std::shared_ptr<Executable> executable;
+  std::mutex mutex;
+  std::vector<int64_t> compiled;
+  std::map<int64_t, std::weak_ptr<const Artifact>> artifacts;
+};
+
+TEST_F(Specialized, EachShapeIsCompiledOnce) {
+  for (int64_t size : {4, 5, 4, 0, 1, 5})
+    EXPECT_TRUE(run(size));
+  EXPECT_EQ(compiled, (std::vector<int64_t>{4, 5, 0, 1}));
+  EXPECT_EQ(executable->shapeCounts().compilations, 4u);
+  EXPECT_TRUE(std::ranges::all_of(device->launches, [](const auto &launch) { return launch.dims.empty(); })); // Their own code.
+  executable->limitShapes(1);
+  EXPECT_TRUE(run(4)); // It was pushed out, so it is compiled again.
+  EXPECT_EQ(compiled.size(), 5u);
+  EXPECT_EQ(executable->shapeCounts().evictions, 4u);
+  executable->specialize(nullptr);
+  EXPECT_TRUE(run(6));
+  EXPECT_EQ(compiled.size(), 5u);
+}
+
+TEST_F(Specialized, NewShapesCanBeForbidden) {
+  for (int64_t size = 1; size <= 9; ++size)
+    EXPECT_TRUE(run(size));
+  executable->allowCompilation(false);
+  EXPECT_TRUE(run(5));
+  auto refused = run(781);
+  ASSERT_FALSE(refused);
+  const Diagnostic &error = refused.errors().front();
+  EXPECT_EQ(error.code, ErrorCode::NotCached);
+  EXPECT_EQ(error.message, "'scale' has no code for N = 781, and nothing may be compiled for a new shape");
+  ASSERT_EQ(error.notes.size(), 9u);
+  EXPECT_EQ(error.notes.front().message, "it has code for N = 1");
+  EXPECT_EQ(error.notes.back().message, "and for 1 more");
+  EXPECT_NE(error.fix.find("allow compilation"), std::string::npos);
+  EXPECT_EQ(compiled.size(), 9u);
+  executable->allowCompilation(true);
+  EXPECT_TRUE(run(781));
+}
+
+TEST_F(Specialized, WhatCannotBeCompiledIsSaidEachTime) {
+  EXPECT_FALSE(run(13));
+  auto again = run(13);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.errors().front().message, "no code for 13");
+  EXPECT_EQ(executable->shapeCounts().kept, 0u);
+  EXPECT_TRUE(run(12));
+}
+
+TEST_F(Specialized, CapturedRunsOutliveTheirShape) {
+  std::vector<Buffer> buffers;
+  auto stream = Stream::borrow(device, nullptr);
+  std::vector<TensorView> views;
+  for (int i = 0; i < 3; ++i) {
+    auto buffer = i < 2 ? Buffer::upload(stream, numbers(3, float(i + 1))) : Buffer::allocate(stream, DType::F32, {3});
+    ASSERT_TRUE(buffer);
+    buffers.push_back(std::move(*buffer));
+  }
+  for (const Buffer &buffer : buffers)
+    views.push_back(buffer.view());
+  auto captured = executable->capture(std::span(views).first(2), std::span(views).subspan(2));
+  ASSERT_TRUE(captured);
+  executable->limitShapes(1);
+  EXPECT_TRUE(run(8)); // The captured shape is forgotten, its code is not.
+  EXPECT_FALSE(artifacts[3].expired());
+  ASSERT_TRUE(captured->launch(*stream));
+  auto y = buffers[2].download();
+  ASSERT_TRUE(y);
+  EXPECT_EQ(y->as<float>()[2], 3.0f * 4 + 1);
+  captured = CapturedRun();
+  EXPECT_TRUE(artifacts[3].expired());
+}
+
+TEST_F(Specialized, ThreadsCompileAShapeOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < 40; ++i)
+        EXPECT_TRUE(run(1 + (i + t) % 5));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(compiled.size(), 5u);
+  ShapeCounts counts = executable->shapeCounts();
+  EXPECT_EQ(counts.misses, 5u);
+  EXPECT_GE(counts.hits, 8u * 40 - 5);
+}
+
 TEST_F(Executables, TensorsThatDoNotFitAreNamed) {
   alignas(256) float x[8] = {}, w[8] = {}, y[8] = {};
   const int64_t four[] = {4}, five[] = {5}, two[] = {2, 2}, gap[] = {2};

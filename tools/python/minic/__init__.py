@@ -8,9 +8,10 @@
 Tensors of torch, cupy, jax and NumPy go in and come out; on a GPU nothing is copied and nothing waits.
 """
 
-from ._artifact import Artifact, compile, emit, load
+from ._artifact import Artifact, compile, emit, jit, load
+from ._cache import Cache, CacheInfo
 from ._device import Device, Event, Stream, cuda_device_count
-from ._executable import CapturedRun, Executable
+from ._executable import CapturedRun, Executable, ShapeCounts
 from ._library import MinicError, lib as _lib
 from ._tensor import Tensor
 from ._types import TensorSpec
@@ -30,17 +31,21 @@ def llvm_version() -> str:
 
 __all__ = [
     "Artifact",
+    "Cache",
+    "CacheInfo",
     "CapturedRun",
     "Device",
     "Event",
     "Executable",
     "MinicError",
+    "ShapeCounts",
     "Stream",
     "Tensor",
     "TensorSpec",
     "compile",
     "cuda_device_count",
     "emit",
+    "jit",
     "llvm_version",
     "load",
     "version",

@@ -8,6 +8,7 @@ from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p, string_at
 from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library, _types
+from ._cache import Cache, open_cache
 from ._device import Device, open_device
 from ._executable import Executable, Weights, read_specs
 from ._library import Handle, check, encode, lib
@@ -68,6 +69,7 @@ def compile(
     strides: Optional[str] = None,
     specialize: Sequence[str] = (),
     matmul: Optional[str] = None,
+    cache: Union[str, Cache, None] = None,
 ) -> Artifact:
     """Compiles a graph: IR text, or the path of a file.
 
@@ -76,11 +78,46 @@ def compile(
     fixed now. `graph`: which one, where the text has several. `strides`: "any" (the default), or "dense": tensors are row-major and
     aligned to 16 bytes, which compiles faster. `specialize`: plans for some sizes in front of the one for all, as in ["N % 8 == 0, M == 1"]. `matmul`: whose
     matrix products: "generated" kernels, "cublaslt" (not in exact numerics), or "auto" (the default): generated ones, unless tuning found others
-    quicker. A MinicError shows the place in the text."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul)
+    quicker. `cache`: where artifacts are kept for later processes: a `Cache`, "on", "refresh" or "must-hit" for the usual directory
+    (docs/cache.md); None or "off" (the default): nowhere. A MinicError shows the place in the text."""
+    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, cache)
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     return Artifact(handle)
+
+
+def jit(
+    source: Source,
+    device: Union[str, Device] = "auto",
+    *,
+    weights: Weights = None,
+    limit: int = 64,
+    compile: str = "allow",
+    numerics: Optional[str] = None,
+    mode: str = "fused",
+    dims: Optional[Mapping[str, int]] = None,
+    graph: Optional[str] = None,
+    strides: Optional[str] = None,
+    matmul: Optional[str] = None,
+    cache: Union[str, Cache, None] = None,
+) -> Executable:
+    """A graph on a device that is compiled once more for each set of sizes that calls bring: code for sizes that are numbers can be
+    faster than that for all, which `compile(...).load(...)` gives.
+
+    `limit`: for how many shapes it is kept; the one used longest ago goes. `compile`: "allow", or "forbid": sizes that are not known
+    are a MinicError (E0910), see `Executable.allow_compilation`. `Executable.shapes` counts. The others are as for `compile`; with
+    `cache` what was compiled for a shape is there for later processes too."""
+    if compile not in ("allow", "forbid"):
+        raise ValueError(f"compile is {compile!r}, expected 'allow' or 'forbid'")
+    on = open_device(device)
+    text, options = _request(source, None, on, numerics, mode, dims, graph, strides, (), matmul, cache)
+    handle = c_void_p()
+    check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
+    executable = Artifact(handle).load(on, weights=weights)
+    check(lib.minic_executable_specialize(executable, text, len(text), byref(options)))
+    executable.limit_shapes(limit)
+    executable.allow_compilation(compile == "allow")
+    return executable
 
 
 def emit(
@@ -118,6 +155,7 @@ def _request(
     strides: Optional[str],
     specialize: Sequence[str],
     matmul: Optional[str],
+    cache: Union[str, Cache, None] = None,
 ) -> Tuple[bytes, _library.CompileOptions]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
         name, text = "<text>", source.encode()
@@ -125,6 +163,7 @@ def _request(
         name = os.fspath(source)
         with open(source, "rb") as file:
             text = file.read()
+    kept = open_cache(cache)
     values = (_library.Dim * len(dims or ()))(*(_library.Dim(encode(key), int(size)) for key, size in (dims or {}).items()))
     special = (c_char_p * len(specialize))(*map(encode, specialize))
     options = _library.CompileOptions(
@@ -140,5 +179,6 @@ def _request(
         specializations=special,
         num_specializations=len(special),
         matmul=encode(matmul),
+        cache=kept._as_parameter_ if kept is not None else None,
     )
     return text, options

@@ -6,6 +6,7 @@ import os
 from ctypes import byref, c_double, c_int, c_void_p
 from typing import Any, Dict, Optional, Union
 
+from ._cache import Cache, open_cache
 from ._library import DeviceInfo, Handle, check, encode, lib
 
 
@@ -37,6 +38,11 @@ class Device(Handle):
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def use_cache(self, cache: Union[str, Cache, None]) -> None:
+        """From now on what the driver makes of PTX is kept for later processes, and taken from there. `cache`: as for `compile`; None:
+        nothing is, as at first."""
+        check(lib.minic_device_use_cache(self, open_cache(cache)))
 
     def borrow(self, cuda_stream: int) -> "Stream":
         """The caller's own CUstream (0: CUDA's default stream), which must outlive its use."""

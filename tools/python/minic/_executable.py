@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from ctypes import POINTER, byref, c_int64, c_size_t, c_void_p, cast
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _dlpack, _library, _types
 from ._arguments import HOST, Arguments
@@ -67,6 +67,20 @@ class _Frame:
         self.shapes: Optional[List[Tuple[int, ...]]] = None
 
 
+class ShapeCounts(NamedTuple):
+    """What became of the shapes, with their strides, that calls brought. A call looks for its shape once or, for the sizes of its
+    results, twice."""
+
+    hits: int
+    misses: int
+    evictions: int
+    """Forgotten to make room: the one used longest ago."""
+    compilations: int
+    """Of code for one shape, which `jit` asks for."""
+    kept: int
+    limit: int
+
+
 class Executable(Handle):
     """A graph on a device. Threads and streams may share it."""
 
@@ -117,6 +131,20 @@ class Executable(Handle):
             self._enqueue(frame, handle, stream, inputs, results)
         finally:
             self._give_frame(frame)
+
+    @property
+    def shapes(self) -> ShapeCounts:
+        read = _library.ShapeCounts()
+        check(lib.minic_executable_shape_counts(self, byref(read)))
+        return ShapeCounts(*(getattr(read, name) for name in ShapeCounts._fields))
+
+    def limit_shapes(self, limit: int) -> None:
+        """How many shapes are kept ready: 64 at first, at least 1."""
+        check(lib.minic_executable_limit_shapes(self, limit))
+
+    def allow_compilation(self, allowed: bool = True) -> None:
+        """Whether `jit` may compile for new sizes. If not, they are a MinicError (E0910) that names them and the known ones."""
+        check(lib.minic_executable_allow_compilation(self, allowed))
 
     def capture(self, inputs: Sequence[Any], results: Sequence[Any]) -> "CapturedRun":
         """Records a run on these tensors without doing it."""

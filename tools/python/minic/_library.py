@@ -8,7 +8,7 @@ import pathlib
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Iterator, Optional
 
-API_MAJOR, API_MINOR = 1, 0
+API_MAJOR, API_MINOR = 1, 1
 """Of the C interface (minic-c/base.h) that this package is written for."""
 
 
@@ -117,7 +117,39 @@ class CompileOptions(_Sized):
         ("specializations", POINTER(c_char_p)),
         ("num_specializations", c_size_t),
         ("matmul", c_char_p),
+        ("cache", c_void_p),
     ]
+
+
+NOTICE = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class CacheOptions(_Sized):
+    """MinicCacheOptions."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("use", c_char_p),
+        ("directory", c_char_p),
+        ("limit", c_uint64),
+        ("notice", NOTICE),
+        ("notice_context", c_void_p),
+    ]
+
+
+class CacheInfo(_Sized):
+    """MinicCacheInfo."""
+
+    _fields_ = [("struct_size", c_size_t), ("directory", c_char_p), ("writable", c_int32)]
+    _fields_ += [(name, c_uint64) for name in ("entries", "bytes", "limit")]
+    _fields_ += [(name, c_uint64) for name in ("hits", "misses", "kept", "dropped", "damaged", "evicted")]
+
+
+class ShapeCounts(_Sized):
+    """MinicShapeCounts."""
+
+    _fields_ = [("struct_size", c_size_t)]
+    _fields_ += [(name, c_uint64) for name in ("hits", "misses", "evictions", "compilations", "kept", "limit")]
 
 
 _HANDLE, _RESULT = c_void_p, POINTER(c_void_p)
@@ -130,6 +162,10 @@ _FUNCTIONS = {
     "minic_cuda_device_count": [POINTER(c_int)],
     "minic_device_info": [_HANDLE, POINTER(DeviceInfo)],
     "minic_device_destroy": [_HANDLE],
+    "minic_device_use_cache": [_HANDLE, _HANDLE],
+    "minic_cache_open": [POINTER(CacheOptions), _RESULT],
+    "minic_cache_info": [_HANDLE, POINTER(CacheInfo)],
+    "minic_cache_destroy": [_HANDLE],
     "minic_stream_create": [_HANDLE, _RESULT],
     "minic_stream_borrow": [_HANDLE, c_void_p, _RESULT],
     "minic_stream_handle": [_HANDLE, _RESULT],
@@ -158,6 +194,10 @@ _FUNCTIONS = {
     "minic_executable_inputs": _SPECS,
     "minic_executable_results": _SPECS,
     "minic_executable_result_dims": [_HANDLE, c_void_p, c_size_t, POINTER(c_int64), c_size_t],
+    "minic_executable_shape_counts": [_HANDLE, POINTER(ShapeCounts)],
+    "minic_executable_limit_shapes": [_HANDLE, c_size_t],
+    "minic_executable_allow_compilation": [_HANDLE, c_int],
+    "minic_executable_specialize": [_HANDLE, c_char_p, c_size_t, POINTER(CompileOptions)],
     "minic_executable_run": [_HANDLE, _HANDLE] + _RUN,
     "minic_executable_run_host": [_HANDLE] + _RUN,
     "minic_executable_destroy": [_HANDLE],
