@@ -371,7 +371,7 @@ int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t pr
 
 //===- Fused multiply-adds -===//
 
-static Schedule fmaSchedule(const IterationSpace &space, size_t products, DType accumulator, const TargetInfo &target) {
+static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   Schedule s;
@@ -381,12 +381,11 @@ static Schedule fmaSchedule(const IterationSpace &space, size_t products, DType 
   struct Tile {
     int64_t bm, bn, bk, warpsM, warpsN;
   };
-  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each, and
-  // three products as many as three.
+  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each.
   static constexpr Tile tiles[] = {{128, 128, 8, 4, 2}, {64, 64, 16, 2, 2}, {32, 32, 16, 1, 1}};
   const Tile *choice = nullptr;
   for (const Tile &tile : tiles) {
-    if ((accumulator == DType::F64 || products > 2) && tile.bm == 128)
+    if (accumulator == DType::F64 && tile.bm == 128)
       continue;
     auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
     choice = &tile;
@@ -538,7 +537,9 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   if (contractions.size() == 1 && feedsProductAlone(space, ops))
     if (auto ring = fmaRing(space, *contractions[0], target))
       return ring;
-  return fmaSchedule(space, contractions.size(), computeDType(type), target);
+  if (contractions.size() > 2) // Their sums beside each other spill.
+    return std::nullopt;
+  return fmaSchedule(space, computeDType(type), target);
 }
 
 /// Cycles of L2 in which results that one kernel leaves for another are written and read: of all products but the last.
