@@ -371,7 +371,8 @@ int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t pr
 
 //===- Fused multiply-adds -===//
 
-static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, const TargetInfo &target) {
+static Schedule fmaSchedule(const IterationSpace &space, std::span<Operation *const> ops, DType accumulator,
+                            const TargetInfo &target) {
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   Schedule s;
@@ -401,8 +402,10 @@ static Schedule fmaSchedule(const IterationSpace &space, DType accumulator, cons
   s.block[m] = choice->bm;
   s.block[n] = choice->bn;
   s.block[k] = loops[k].chunk ? std::min(choice->bk, loops[k].chunk) : choice->bk;
-  s.warps[m] = choice->warpsM;
-  s.warps[n] = choice->warpsN;
+  // Functions of f64 take many registers for each element: so a thread has a quarter of them.
+  bool isHeavy = accumulator == DType::F64 && std::ranges::any_of(ops, [](const Operation *op) { return op->info().expands; });
+  s.warps[m] = choice->warpsM * (isHeavy ? 2 : 1);
+  s.warps[n] = choice->warpsN * (isHeavy ? 2 : 1);
   s.lanes[m] = 4;
   s.lanes[n] = 8;
   s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
@@ -539,7 +542,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
       return ring;
   if (contractions.size() > 2) // Their sums beside each other spill.
     return std::nullopt;
-  return fmaSchedule(space, computeDType(type), target);
+  return fmaSchedule(space, ops, computeDType(type), target);
 }
 
 /// Cycles of L2 in which results that one kernel leaves for another are written and read: of all products but the last.
