@@ -9,6 +9,10 @@ static bool isRefusal(CuResult result) {
   return result == invalidImage || result == noBinaryForGpu || result == invalidPtx || result == invalidSource;
 }
 
+/// Of matmuls, whose shared memory the launch sizes, the linker of driver 580.159.04 made cubins that an H200 ran with wrong
+/// results, where the same PTX as text gave right ones.
+static bool isLinkedRight(const KernelCode &kernel) { return kernel.dynamicSharedBytes == 0; }
+
 void ModuleCache::useCache(CacheUse use, CubinMaker by) {
   std::lock_guard lock(mutex);
   cache = std::move(use);
@@ -62,6 +66,14 @@ CacheKey ModuleCache::keyOf(const KernelCode &kernel, const std::string &target)
 }
 
 Expected<CuModule> ModuleCache::loadKept(const KernelCode &kernel, const std::string &target) {
+  if (!isLinkedRight(kernel)) {
+    if (cache.policy == CachePolicy::MustHit)
+      return Diagnostic{.code = ErrorCode::NotCached,
+                        .message = "of kernel '" + kernel.name +
+                                   "' no cubin is ever kept, since the launch sizes its shared memory, and nothing may be compiled",
+                        .fix = "compile where ptxas is installed, so that the artifact has a cubin"};
+    return load(kernel, kernel.ptx);
+  }
   CacheKey key = keyOf(kernel, target);
   CuModule module = nullptr;
   if (cache.policy != CachePolicy::Refresh)

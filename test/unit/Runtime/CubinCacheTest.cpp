@@ -111,6 +111,15 @@ TEST_F(CubinCache, WithoutACacheTheDriverGetsText) {
   expectCounts(*modules, 0, 0, 0);
 }
 
+TEST_F(CubinCache, KernelsWhoseSharedMemoryTheLaunchSizesAreText) {
+  KernelCode product = kernel();
+  product.dynamicSharedBytes = 1024;
+  ASSERT_TRUE(device(use()).find(product, "sm_90a", true));
+  EXPECT_EQ(calls().substr(0, 3), "ptx");
+  EXPECT_TRUE(entries().empty());
+  EXPECT_NE(errorOf(device(use(CachePolicy::MustHit)).find(product, "sm_90a", true)).find("[E0910]"), std::string::npos);
+}
+
 TEST_F(CubinCache, CubinsOfTheArtifactNeedNone) {
   KernelCode code = kernel("k", "sm_80");
   code.cubin = std::string("\177ELF\0\n", 6) + "made before";
