@@ -10,7 +10,20 @@
 
 namespace minic {
 
-enum class HandleKind : uint8_t { None, Error, Text, Device, Stream, Event, Buffer, Artifact, Executable, CapturedRun, Cache, Last = Cache };
+enum class HandleKind : uint8_t {
+  None,
+  Error,
+  Text,
+  Device,
+  Stream,
+  Event,
+  Buffer,
+  Artifact,
+  Executable,
+  CapturedRun,
+  Cache,
+  Last = Cache
+};
 
 /// What a handle stands for.
 class HandleObject {

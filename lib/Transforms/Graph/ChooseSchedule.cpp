@@ -70,10 +70,12 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
     }
     auto schedule = minic::chooseSchedule(region->space, region->ops, context.target, context.exact());
     if (!schedule)
-      errors.push_back({.code = ErrorCode::NoSchedule,
-                        .message = "no schedule of " + std::string(context.target.name) + " runs this region",
-                        .loc = op.loc(),
-                        .fix = "split the region: reductions along different axes need one each, but for short rows of a product on tensor cores"});
+      errors.push_back(
+          {.code = ErrorCode::NoSchedule,
+           .message = "no schedule of " + std::string(context.target.name) + " runs this region",
+           .loc = op.loc(),
+           .fix =
+               "split the region: reductions along different axes need one each, but for short rows of a product on tensor cores"});
     else
       op.setAttr("schedule", schedule->toAttr());
   }
