@@ -9,8 +9,9 @@ static bool isRefusal(CuResult result) {
   return result == invalidImage || result == noBinaryForGpu || result == invalidPtx || result == invalidSource;
 }
 
-/// Of matmuls, whose shared memory the launch sizes, the linker of driver 580.159.04 made cubins that an H200 ran with wrong
-/// results, where the same PTX as text gave right ones.
+/// The linker takes relocatable code, as of `ptxas -c`: memory that the launch sizes then starts behind what is declared, at no
+/// multiple of 1024 bytes, which swizzled blocks need (an H200 ran such a matmul with wrong results), and setmaxnreg is ignored
+/// (C7504).
 static bool isLinkedRight(const KernelCode &kernel) { return kernel.dynamicSharedBytes == 0; }
 
 void ModuleCache::useCache(CacheUse use, CubinMaker by) {
