@@ -121,15 +121,6 @@ static bool haveOneFirstOperand(const ProductKernel &product) {
   });
 }
 
-/// The index of an access along a tile axis, and the size of the buffer there; null if it does not run along it.
-static std::pair<Value *, DimExpr> along(const Operation &load, int64_t axis) {
-  std::vector<int64_t> dims = accessDims(load);
-  size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
-  if (a == dims.size())
-    return {nullptr, 0};
-  return {load.operand(firstIndex(load) + unsigned(a)), accessBuffer(load)->type().shape()[a]};
-}
-
 /// What is before the sweep's own counter in an index: where a piece starts that every program has one of. Null if there is none.
 static Value *pieceOf(const Operation *loop, Value *index) {
   if (!loop)
@@ -147,7 +138,7 @@ static bool isWholeSweep(const ProductKernel &product, const Operation &dot) {
   const Operation *loop = product.loop;
   int64_t bk = product.bk();
   for (unsigned i : {0u, 1u}) {
-    auto [index, size] = along(*dot.operand(i)->definition(), dot.intsAttr("axes")[0]);
+    auto [index, size] = indexAlong(*dot.operand(i)->definition(), dot.intsAttr("axes")[0]);
     auto length = size.constant();
     if (!index || !length || pieceOf(loop, index) != product.piece)
       return false;
@@ -211,7 +202,7 @@ Expected<ProductKernel> ProductKernel::of(Function &kernel) {
     return cannotMultiply(kernel, dots.back()->loc(),
                           "its product is no single sweep along a contracted axis of known size, with sums from 0");
   if (const Operation *first = dots[0]->operand(0)->definition(); first && first->is(OpKind::Load))
-    if (Value *index = along(*first, product->axisM + 2).first)
+    if (Value *index = indexAlong(*first, product->axisM + 2).first)
       product->piece = pieceOf(product->loop, index);
   for (const Operation *dot : dots)
     if (std::string why = whyNot(*product, *dot); !why.empty())
@@ -246,7 +237,7 @@ bool ProductKernel::hasOperand(const Operation &op) const {
 Value *ProductKernel::end(Builder &builder) const {
   if (piece)
     return builder.scalarOp(OpKind::Add, {piece, loop ? loop->operand(1) : builder.constantIndex(bk())});
-  return builder.dim(along(load(0), axisM + 2).second);
+  return builder.dim(indexAlong(load(0), axisM + 2).second);
 }
 
 bool ProductKernel::isAcross(unsigned i) const { return accessDims(load(i)).back() == (i == 0 ? axisM : axisM + 2); }

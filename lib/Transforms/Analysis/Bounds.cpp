@@ -197,6 +197,14 @@ std::vector<int64_t> accessDims(const Operation &access) {
   return dims;
 }
 
+std::pair<Value *, DimExpr> indexAlong(const Operation &access, int64_t axis) {
+  std::vector<int64_t> dims = accessDims(access);
+  size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
+  if (a == dims.size())
+    return {nullptr, 0};
+  return {access.operand(firstIndex(access) + unsigned(a)), accessBuffer(access)->type().shape()[a]};
+}
+
 Value *accessBuffer(const Operation &access) { return access.operand(access.is(OpKind::Store) ? 1 : 0); }
 unsigned firstIndex(const Operation &access) { return access.is(OpKind::Store) ? 2 : 1; }
 Type accessTile(const Operation &access) { return access.is(OpKind::Store) ? access.operand(0)->type() : access.result()->type(); }

@@ -166,13 +166,6 @@ private:
     return nullptr;
   }
 
-  /// A load's index along a tile's axis; null if it has none there.
-  static Value *indexAlong(const Operation &access, int64_t axis) {
-    std::vector<int64_t> dims = accessDims(access);
-    size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
-    return a < dims.size() ? access.operand(firstIndex(access) + unsigned(a)) : nullptr;
-  }
-
   /// True if the value is there where the operation stands: not only in a loop before it.
   static bool reaches(const Value &value, const Operation &op) {
     const Block *home = value.definition() ? value.definition()->parent() : value.argumentOf();
@@ -188,7 +181,7 @@ private:
       if (!behind.is(OpKind::Load))
         return false;
       std::vector<int64_t> mask = behind.intsAttr("mask");
-      const Value *index = indexAlong(behind, axis);
+      const Value *index = indexAlong(behind, axis).first;
       return std::ranges::find(mask, axis) != mask.end() && index && reaches(*index, op);
     });
   }
@@ -237,9 +230,7 @@ private:
       });
       return valid ? std::pair(valid->operand(0), *valid->attr("size")->asDim()) : std::pair<Value *, DimExpr>(nullptr, 0);
     }
-    std::vector<int64_t> dims = accessDims(*access);
-    size_t a = size_t(std::ranges::find(dims, axis) - dims.begin());
-    return {access->operand(firstIndex(*access) + unsigned(a)), accessBuffer(*access)->type().shape()[a]};
+    return indexAlong(*access, axis);
   }
 
   Function &kernel;

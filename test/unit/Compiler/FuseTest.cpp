@@ -139,19 +139,27 @@ std::string manyOf(const char *kind, int count, const std::string &sizes, const 
 const TargetInfo &target() { return **findTarget(defaultTarget); }
 
 TEST(Fuse, KernelsFitTheirTarget) {
-  // Each would be one kernel on a target without limits. Code generation says so where shared memory does not do.
+  // It would be one kernel on a target without limits. Code generation says so where shared memory does not do.
   TargetInfo unlimited = target();
   unlimited.sharedBytesPerCta = unlimited.maxRegistersPerThread = unlimited.maxParameterBytes = 1 << 30;
-  for (const std::string &text :
-       {manyOf("matmul", 8, "128x128", "tensor<128x128xf32>"), manyOf("sums of columns", 20, "512x256", "tensor<256xf32>")}) {
-    auto one = regionsOf(text, unlimited), several = regionsOf(text, target());
-    ASSERT_EQ(one.size(), 1u) << text;
-    EXPECT_FALSE(one[0].fit(target())) << text;
-    EXPECT_GT(several.size(), 1u) << text;
-    for (const KernelResources &kernel : several)
-      EXPECT_TRUE(kernel.fit(target())) << text;
-    EXPECT_FALSE(lowerText(text, Stage::Ptx).empty());
-  }
+  std::string text = manyOf("sums of columns", 20, "512x256", "tensor<256xf32>");
+  auto one = regionsOf(text, unlimited), several = regionsOf(text, target());
+  ASSERT_EQ(one.size(), 1u) << text;
+  EXPECT_FALSE(one[0].fit(target())) << text;
+  EXPECT_GT(several.size(), 1u) << text;
+  for (const KernelResources &kernel : several)
+    EXPECT_TRUE(kernel.fit(target())) << text;
+  EXPECT_FALSE(lowerText(text, Stage::Ptx).empty());
+}
+
+TEST(Fuse, TwoProductsOfFusedMultiplyAddsAtMost) {
+  // More spill, whatever a count of registers says. The first two are one kernel, each other one adds to what is in memory.
+  std::string text = manyOf("matmul", 8, "128x128", "tensor<128x128xf32>");
+  auto kernels = regionsOf(text, target());
+  EXPECT_EQ(kernels.size(), 7u) << text;
+  for (const KernelResources &kernel : kernels)
+    EXPECT_TRUE(kernel.fit(target())) << text;
+  EXPECT_FALSE(lowerText(text, Stage::Ptx).empty());
 }
 
 TEST(Fuse, RowsOfAnyLengthStayInOneKernel) {

@@ -16,6 +16,8 @@ int64_t knownMultiple(const Value *index);
 int64_t rowAlignment(const Operation &access);
 /// The tile axis of each buffer axis of a load or store; -1 where lanes have indices of their own.
 std::vector<int64_t> accessDims(const Operation &access);
+/// The index of an access along a tile's axis, and the size of the buffer there; null if it does not run along it.
+std::pair<Value *, DimExpr> indexAlong(const Operation &access, int64_t axis);
 /// The buffer operand, and where the indices start.
 Value *accessBuffer(const Operation &access);
 unsigned firstIndex(const Operation &access);
