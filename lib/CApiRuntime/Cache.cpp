@@ -11,13 +11,9 @@ MinicError *minic_cache_open(const MinicCacheOptions *options, MinicCache **cach
     auto read = readSized(options, "options");
     if (!read)
       return read.takeErrors();
-    CacheUse use;
     std::string word = read->use ? read->use : "on";
-    if (word == "refresh")
-      use.policy = CachePolicy::Refresh;
-    else if (word == "must-hit")
-      use.policy = CachePolicy::MustHit;
-    else if (word != "on")
+    auto policy = parseCachePolicy(word);
+    if (!policy)
       return badArgument("options.use", "is '" + word + "', expected on, refresh or must-hit");
     CacheOptions where;
     if (read->directory)
@@ -31,9 +27,8 @@ MinicError *minic_cache_open(const MinicCacheOptions *options, MinicCache **cach
     auto store = CacheStore::open(std::move(where));
     if (!store)
       return store.takeErrors();
-    use.store = std::move(*store);
     auto object = std::make_unique<CacheObject>();
-    object->use = std::move(use);
+    object->use = {std::move(*store), *policy};
     *cache = give(std::move(object));
     return {};
   });

@@ -9,9 +9,9 @@ static bool isRefusal(CuResult result) {
   return result == invalidImage || result == noBinaryForGpu || result == invalidPtx || result == invalidSource;
 }
 
-/// The linker takes relocatable code, as of `ptxas -c`: memory that the launch sizes then starts behind what is declared, at no
-/// multiple of 1024 bytes, which swizzled blocks need (an H200 ran such a matmul with wrong results), and setmaxnreg is ignored
-/// (C7504).
+/// An H200 ran a linked matmul with wrong results (driver 580.159.04), its PTX as text with right ones. What is linked is
+/// relocatable code; of that, `ptxas -c` and nvlink put memory that the launch sizes at no multiple of 1024 bytes, which swizzled
+/// blocks need, and ignore setmaxnreg (C7504).
 static bool isLinkedRight(const KernelCode &kernel) { return kernel.dynamicSharedBytes == 0; }
 
 void ModuleCache::useCache(CacheUse use, CubinMaker by) {

@@ -8,6 +8,9 @@ namespace minic {
 /// What a cache is for: what it has is taken; or none is, and what is made anew is kept; or nothing but what it has is used.
 enum class CachePolicy : uint8_t { Use, Refresh, MustHit };
 
+/// "on", "refresh" or "must-hit"; nullopt for other words.
+std::optional<CachePolicy> parseCachePolicy(std::string_view word);
+
 /// What compilers and devices are told.
 struct CacheUse {
   std::shared_ptr<CacheStore> store = nullptr; ///< Null: nothing is kept.

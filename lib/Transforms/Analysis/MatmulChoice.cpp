@@ -204,6 +204,9 @@ double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_
   return waves * std::ceil(double(product.length) / double(bk)) * perBlock + filling;
 }
 
+/// A second launch in cycles, 2.2 us in a graph on an H200; and what its kernel waits for memory by itself.
+constexpr double secondLaunch = 3900, ownWaits = 2100;
+
 /// L2 gives about 46 bytes a cycle and multiprocessor.
 double trafficOf(double bytes) { return bytes / 46; }
 
@@ -249,7 +252,6 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std
   };
   static constexpr Tile tiles[] = {{128, 256}, {128, 128}, {64, 256}, {64, 128}, {128, 64}, {64, 64}};
   constexpr int64_t enoughStages = 8, mostRegisters = 200;
-  constexpr double launch = 6000; // And its own waits for memory: 3.3 us.
   const TensorCoreForm &form = product.form;
   int64_t rows = product.rows.constant().value_or(tiles[0].bm); // No others are brought.
   const Tile *best = nullptr;
@@ -270,7 +272,7 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std
       least = cycles;
     }
   }
-  if (!best || least > leastOfAll + launch)
+  if (!best || least > leastOfAll + secondLaunch + ownWaits)
     return std::nullopt;
   Schedule s = tensorCoreSchedule(product, Schedule::Unit::Wgmma, best->bm, best->bn, form.depth);
   s.warps[product.rank - 3] = best->bm / 16;
@@ -456,8 +458,8 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
 /// Longer chains would want a tree, and pieces of fewer blocks do not fill a ring.
 static constexpr int64_t mostPieces = mostInChain, leastBlocks = 4;
 
-/// What a second launch takes in cycles, 2.2 us in a graph on an H200, and what it must bring: the model is no finer.
-static constexpr double secondLaunch = 3900, leastGain = 0.15;
+/// What pieces must bring: the model is no finer.
+static constexpr double leastGain = 0.15;
 
 std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target) {
   Operation *ops[] = {&matmul};

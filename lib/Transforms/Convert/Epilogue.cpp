@@ -18,18 +18,14 @@ bool Epilogue::feedsReduction(const Operation &op) const {
   return std::ranges::any_of(op.results(), [&](const Value *result) { return reduced.contains(result); });
 }
 
-/// Whether a tile has rows, and columns.
-std::pair<bool, bool> Epilogue::spans(Type tile) const {
-  std::vector<int64_t> extents = partOf(columns, nullptr).partOf(tile).extents();
-  return {extents[0] > 1, extents[1] > 1};
-}
+bool Epilogue::runsAlong(Axis axis, Type tile) const { return partOf(columns, nullptr).partOf(tile).extents()[size_t(axis)] > 1; }
 
 /// What rows are reduced to is computed for all parts, and so is what follows from that alone.
 bool Epilogue::isInParts(const Operation &op) const {
   if (reduced.empty())
     return true;
   Type tile = op.is(OpKind::Store) ? accessTile(op) : op.result()->type();
-  return !op.is(OpKind::Reduce) && !feedsReduction(op) && spans(tile).second;
+  return !op.is(OpKind::Reduce) && !feedsReduction(op) && runsAlong(Column, tile);
 }
 
 /// Each part on its own would wait for memory once more, at 4096^3 a thirtieth of the time for a bias. So what all rows or all
@@ -37,15 +33,19 @@ bool Epilogue::isInParts(const Operation &op) const {
 void Epilogue::loadEarly(Builder &builder) {
   EpiloguePart tile = partOf(product.bn(), nullptr), part = partOf(columns, nullptr);
   int64_t left = 96; // Registers beside the sums' 128.
-  auto take = [&](int64_t registers) { return registers <= left && (left -= registers, true); };
+  auto take = [&](int64_t registers) {
+    bool fits = registers <= left;
+    left -= fits ? registers : 0;
+    return fits;
+  };
   auto registersOf = [](const EpiloguePart &emitter, const Operation &load) {
     return emitter.partOf(load.result()->type()).layout()->numRegs();
   };
   std::vector<Operation *> loads;
   std::ranges::copy_if(ops, std::back_inserter(loads), [](const Operation *op) { return op->is(OpKind::Load); });
   auto isTakenWhole = [&](const Operation *load) {
-    auto [rows, columnsToo] = spans(load->result()->type());
-    return !rows || !columnsToo || !isInParts(*load) || columns == product.bn();
+    Type tile = load->result()->type();
+    return !runsAlong(Row, tile) || !runsAlong(Column, tile) || !isInParts(*load) || columns == product.bn();
   };
   std::ranges::stable_partition(loads, [&](const Operation *load) { return !isTakenWhole(load); }); // There is more to wait for.
   for (Operation *load : loads)
@@ -58,9 +58,13 @@ void Epilogue::loadEarly(Builder &builder) {
 }
 
 void Epilogue::emit(Builder &builder, Value *sums) {
-  for (size_t i = 0; i < product.sums.size(); ++i)
-    whole.map(product.sums[i].value, columnsOf(builder, sums, i));
   EpiloguePart tile = partOf(product.bn(), nullptr);
+  for (size_t i = 0; i < product.sums.size(); ++i) { // Those of all products lie side by side.
+    Value *sum = product.sums[i].value, *column = i ? builder.constantIndex(int64_t(i) * product.bn()) : zero;
+    Value *own = extract(builder, sums, tile.partOf(sum->type()), column);
+    own->setName(sum->name());
+    whole.map(sum, own);
+  }
   std::vector<Operation *> inParts;
   for (Operation *op : ops)
     if (op->numResults() > 0 && whole.contains(op->result()))
@@ -73,19 +77,15 @@ void Epilogue::emit(Builder &builder, Value *sums) {
     emitParts(builder, inParts);
 }
 
-/// The sums of one product, of those of all side by side.
-Value *Epilogue::columnsOf(Builder &builder, Value *sums, size_t i) const {
-  if (product.sums.size() == 1)
-    return sums;
-  std::vector<Value *> operands(size_t(sums->type().rank()) + 1, zero);
-  operands[0] = sums;
-  operands[2] = i ? builder.constantIndex(int64_t(i) * product.bn()) : zero;
-  Value *own =
-      builder
-          .create(OpKind::ExtractTile, operands, std::vector{partOf(product.bn(), nullptr).partOf(product.sums[i].value->type())})
-          ->result();
-  own->setName(product.sums[i].value->name());
-  return own;
+/// The part of a tile from a column on; the tile itself if that is all of it.
+Value *Epilogue::extract(Builder &builder, Value *tile, Type part, Value *column) const {
+  if (part == tile->type())
+    return tile;
+  std::vector<Value *> operands(size_t(part.rank()) + 1, zero);
+  operands[0] = tile;
+  if (part.extents()[1] > 1)
+    operands[2] = column;
+  return builder.create(OpKind::ExtractTile, operands, std::vector{part})->result();
 }
 
 void Epilogue::emitParts(Builder &builder, const std::vector<Operation *> &inParts) {
@@ -113,20 +113,11 @@ void Epilogue::emitParts(Builder &builder, const std::vector<Operation *> &inPar
     }
   }
   EpiloguePart emitter = partOf(columns, left);
-  auto takePart = [&](Value *value) {
-    Value *tile = whole(value);
-    Type part = emitter.partOf(value->type());
-    std::vector<Value *> operands(size_t(part.rank()) + 1, zero);
-    operands[0] = tile;
-    if (part.extents()[1] > 1)
-      operands[2] = left;
-    map.map(value, part == tile->type() ? tile : inner.create(OpKind::ExtractTile, operands, std::vector{part})->result());
-  };
   for (Operation *op : inParts) {
     inner.setLoc(op->loc());
     for (Value *operand : op->operands())
       if (whole.contains(operand) && !map.contains(operand))
-        takePart(operand);
+        map.map(operand, extract(inner, whole(operand), emitter.partOf(operand->type()), left));
     if (op->numResults() == 0 || !map.contains(op->result()))
       emitter.emit(inner, *op, map);
   }

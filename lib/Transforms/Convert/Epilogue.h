@@ -26,9 +26,10 @@ public:
 
 private:
   bool feedsReduction(const Operation &op) const;
-  std::pair<bool, bool> spans(Type tile) const;
+  enum Axis { Row, Column };
+  bool runsAlong(Axis axis, Type tile) const;
   bool isInParts(const Operation &op) const;
-  Value *columnsOf(Builder &builder, Value *sums, size_t i) const;
+  Value *extract(Builder &builder, Value *tile, Type part, Value *column) const;
   void emitParts(Builder &builder, const std::vector<Operation *> &inParts);
 
   const ProductKernel &product;

@@ -183,7 +183,7 @@ private:
   /// A few numbers that a thread adds up: written out, all loads can start at once.
   bool isShortChain(const LoopAxis &axis, int64_t step) const {
     auto length = axis.extent.constant();
-    return step == 1 && !axis.chunk && length && *length <= mostInChain && !ops.back()->is(OpKind::Cumsum);
+    return step == 1 && !axis.chunk && length && *length <= mostInChain && ops.back()->info().axes != AxisRule::Scan;
   }
 
   //===- Values -===//

@@ -9,8 +9,8 @@
 // kernel (KernelResources), closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
 // Constants, broadcasts, transposes, slices and the like cost nothing in a region and are copied to each one that reads through
 // them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory
-// and stand between regions, and tables (constants that are lists) are memory that regions read. In eager mode every op is its own
-// group.
+// and stand between regions, and tables (constants that are lists) are memory that regions read. At the end a convert that widens
+// what one other group alone reads moves there: half the bytes go through memory. In eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"

@@ -99,12 +99,11 @@ public:
         if (op.is(OpKind::Load) && !op.intsAttr("mask").empty() && !op.attr("fill"))
           op.setAttr("fill", isFloat(op.result()->type().dtype()) ? Attribute(0.0) : Attribute(0));
     slotsOfPart = int64_t(stores.size()) * (64 / columns);
-    int64_t number = 0;
     for (Operation *store : stores)
       if (byTma)
-        storeByTma(*store, number);
+        storeByTma(*store);
       else
-        storeByThreads(*store, number);
+        storeByThreads(*store);
     if (byTma) {
       Builder behind(*role.region().back()->parent(), role.region().back());
       behind.setLoc(parts.loc());
@@ -116,30 +115,30 @@ public:
 private:
   static constexpr int64_t buffersOfGroup = 2, rows = 64, rowBytes = 128;
 
-  /// The buffer for the next one that a part fills.
-  Value *slotOf(Builder &builder, int64_t &number) {
-    // Number `number` of `slotsOfPart` of part left / 64.
+  /// The next buffer that a part fills: number `filled` of `slotsOfPart` of part left / 64.
+  Value *nextSlot(Builder &builder) {
     Value *part = builder.scalarOp(OpKind::DivU, {parts.region().argument(0), builder.constantIndex(64)});
     Value *order = builder.scalarOp(
-        OpKind::Add, {builder.scalarOp(OpKind::Mul, {part, builder.constantIndex(slotsOfPart)}), builder.constantIndex(number++)});
+        OpKind::Add, {builder.scalarOp(OpKind::Mul, {part, builder.constantIndex(slotsOfPart)}), builder.constantIndex(filled++)});
     Value *two = builder.constantIndex(buffersOfGroup);
     Value *mine = builder.scalarOp(OpKind::Mul, {who, two});
     Value *place = builder.scalarOp(OpKind::Add, {mine, builder.scalarOp(OpKind::RemU, {order, two})});
     return builder.create(OpKind::Stage, {memory, place}, {one})->result();
   }
 
-  void storeByTma(Operation &store, int64_t &number) {
+  void storeByTma(Operation &store) {
     Builder builder(&store);
     builder.setLoc(store.loc());
     Value *buffer = store.operand(1);
     std::vector<int64_t> box(size_t(buffer->type().rank()), 1);
     std::copy_n(one.extents().begin(), 2, box.end() - 2);
-    TypeStorage map{.kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = 128, .box = box};
+    TypeStorage map{
+        .kind = TypeKind::TensorMap, .dtype = one.dtype(), .shape = buffer->type().shape(), .swizzle = rowBytes, .box = box};
     Value *out = signature.addTensorMap(buffer, context.type(map));
     // Of an odd number of buffers the first ones of two tiles have the same.
     bool takesTurns = *parts.operand(1)->definition()->attr("value")->asInt() / 64 * slotsOfPart % buffersOfGroup == 0;
     for (int64_t start = 0; start < 64; start += columns) {
-      Value *slot = slotOf(builder, number);
+      Value *slot = nextSlot(builder);
       builder.create(OpKind::TmaStoreWait, {}, {}, {{"pending", Attribute(takesTurns ? buffersOfGroup - 1 : 0)}});
       builder.create(OpKind::BarrierOp, {}, {});
       std::vector<Value *> copy{slot, out};
@@ -164,12 +163,12 @@ private:
     return builder.scalarOp(OpKind::Add, {column, first});
   }
 
-  void storeByThreads(Operation &store, int64_t &number) {
+  void storeByThreads(Operation &store) {
     Builder builder(&store);
     builder.setLoc(store.loc());
     constexpr int64_t warpsOfGroup = 4;
     const std::array<int, 2> fastest{1, 0};
-    Value *slot = slotOf(builder, number);
+    Value *slot = nextSlot(builder);
     builder.create(OpKind::StMatrix, {store.operand(0), slot}, {});
     builder.create(OpKind::BarrierOp, {}, {});
     int64_t vec = 4; // Of a row that does not start at multiples of 8 elements.
@@ -189,7 +188,7 @@ private:
   Value *memory = nullptr, *who = nullptr;
   KernelSignature signature{kernel};
   Type one; ///< One buffer.
-  int64_t columns = 64, slotsOfPart = 0;
+  int64_t columns = 64, slotsOfPart = 0, filled = 0;
 };
 
 } // namespace

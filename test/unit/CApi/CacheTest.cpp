@@ -36,6 +36,11 @@ protected:
     options.numerics = numerics;
     return minic_compile_text(scaleText, strlen(scaleText), &options, made);
   }
+  void compileAndDrop(MinicCache *cache) {
+    MinicArtifact *made;
+    ASSERT_FINE(compile(cache, &made));
+    EXPECT_FINE(minic_artifact_destroy(made));
+  }
   static MinicCacheInfo infoOf(MinicCache *cache) {
     MinicCacheInfo info = {};
     info.struct_size = sizeof info;
@@ -52,30 +57,26 @@ TEST_F(CApiCache, KeepsArtifacts) {
   EXPECT_EQ(infoOf(cache).directory, directory);
   EXPECT_EQ(infoOf(cache).writable, 1);
   EXPECT_EQ(infoOf(cache).limit, uint64_t(1) << 30);
-  ASSERT_FINE(compile(cache, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(cache);
   EXPECT_EQ(infoOf(cache).misses, 1u);
   EXPECT_EQ(infoOf(cache).kept, 1u);
   EXPECT_EQ(infoOf(cache).entries, 1u);
   EXPECT_FINE(minic_cache_destroy(cache));
 
   ASSERT_FINE(open(&later, "on"));
-  ASSERT_FINE(compile(later, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(later);
   EXPECT_EQ(infoOf(later).hits, 1u);
   EXPECT_EQ(infoOf(later).kept, 0u);
   EXPECT_FINE(minic_cache_destroy(later));
 
   ASSERT_FINE(open(&only, "must-hit"));
-  ASSERT_FINE(compile(only, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(only);
   EXPECT_ERROR(compile(only, &made, "fast"), "E0910", "no artifact of 'scale' is kept");
   EXPECT_EQ(made, nullptr);
   EXPECT_FINE(minic_cache_destroy(only));
 
   ASSERT_FINE(open(&anew, "refresh"));
-  ASSERT_FINE(compile(anew, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(anew);
   EXPECT_EQ(infoOf(anew).hits, 0u);
   EXPECT_EQ(infoOf(anew).kept, 1u);
   EXPECT_FINE(minic_cache_destroy(anew));
@@ -84,14 +85,11 @@ TEST_F(CApiCache, KeepsArtifacts) {
 
 TEST_F(CApiCache, SaysWhatIsDamaged) {
   MinicCache *cache;
-  MinicArtifact *made;
   ASSERT_FINE(open(&cache));
-  ASSERT_FINE(compile(cache, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(cache);
   for (const auto &entry : std::filesystem::directory_iterator(directory))
     std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
-  ASSERT_FINE(compile(cache, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(cache);
   EXPECT_EQ(infoOf(cache).damaged, 1u);
   EXPECT_NE(notices.find("is damaged"), std::string::npos) << notices;
   EXPECT_FINE(minic_cache_destroy(cache));
@@ -99,9 +97,7 @@ TEST_F(CApiCache, SaysWhatIsDamaged) {
 
 TEST_F(CApiCache, NothingIsKeptUnlessItIsAsked) {
   setenv("MINIC_CACHE_DIR", directory.c_str(), 1);
-  MinicArtifact *made;
-  ASSERT_FINE(compile(nullptr, &made));
-  EXPECT_FINE(minic_artifact_destroy(made));
+  compileAndDrop(nullptr);
   EXPECT_FALSE(std::filesystem::exists(directory));
   MinicCache *cache;
   ASSERT_FINE(minic_cache_open(nullptr, &cache)); // Where the environment says.
