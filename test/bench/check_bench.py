@@ -236,7 +236,7 @@ class DryRun(unittest.TestCase):
         lines = self.run_peers().stdout.splitlines()
         works = [line.split(":")[0] for line in lines if not line.startswith(" ")]
         self.assertEqual(works, list(cases.CASES))
-        self.assertEqual(len(lines) - len(works), 20 + 3 + 13 + 3 + 3 + 4 + 12 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
+        self.assertEqual(len(lines) - len(works), 20 + 3 + 17 + 3 + 3 + 4 + 12 + 6 + 6 + 6 + 1 + 2 + 2 + 1 + 5 + 3)
         self.assertIn("  1823x781 f32: 11390104 B, in a graph", lines)
         self.assertIn("  8192x4096x16384 bf16: 1100 GFLOP, 469794816 B", lines)
         softmax = lines[0].split(": ")[1].split(", ")
@@ -543,15 +543,15 @@ class ColdStart(unittest.TestCase):
             return output_of(MINIC, "compile", str(path), f"--emit={stage}", f"--mode={mode}")
 
     def test_launch(self):
-        case = Case("linear", (512, 512, 512), "f32")  # A large one copies x first.
+        case = Case("linear", (1024, 512, 1024), "f32")  # A large one copies x first, of a small one k is cut.
         ptx = self.emitted(case, "ptx")
         launch = coldstart.launch_of(self.emitted(case, "plan"), ptx)
         self.assertEqual(sorted(launch["buffers"]), ["b", "w", "x", "y"])
         self.assertRegex(ptx, rf"\.entry {launch['kernel']}\(")
         self.assertEqual(len(re.findall(r"\.param \.u64", ptx)), len(launch["buffers"]))
-        # Each program makes one block of the 512 x 512 results.
+        # Each program makes one block of the 1024 x 1024 results.
         rows, columns = map(int, re.search(r"_(\d+)x(\d+)x\d+$", launch["kernel"]).groups())
-        self.assertEqual(launch["grid"], 512 // rows * (512 // columns))
+        self.assertEqual(launch["grid"], 1024 // rows * (1024 // columns))
         self.assertEqual(launch["threads"] % 32, 0)
         with self.assertRaisesRegex(ValueError, "found 3 launches"):
             coldstart.launch_of(self.emitted(case, "plan", "eager"), ptx)

@@ -126,7 +126,7 @@ def _linear():
     yield Case("linear", (8192, 8192, 8192), "f16")
     yield Case("linear", (8192, 8192, 8192), "tf32")
     yield Case("linear", (4096, 4096, 4096), "f32")
-    for sizes in ((100, 10, 100), (33, 16, 65)):
+    for sizes in ((16, 8192, 8192), (1000, 777, 1111), (130, 4100, 72), (512, 512, 512), (100, 10, 100), (33, 16, 65)):
         yield Case("linear", sizes, "f32", small=True)
 
 

@@ -359,6 +359,16 @@ std::string whyNoMma(const Schedule &schedule, const Operation &product) {
   return "";
 }
 
+bool sumsBlocksApart(const Schedule &schedule, const Operation &product, bool exact) {
+  constexpr int64_t mostSums = 32;
+  DType dtype = product.operand(0)->type().dtype();
+  if (schedule.unit != Schedule::Unit::Fma)
+    return schedule.unit == Schedule::Unit::Wgmma && isStorageOnly(dtype);
+  size_t n = schedule.block.size() - 2;
+  int64_t sums = schedule.block[n - 1] * schedule.block[n] / schedule.numThreads();
+  return !exact && isFloat(dtype) && schedule.stages == 0 && sums <= mostSums;
+}
+
 int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t products) {
   if (schedule.unit == Schedule::Unit::Wgmma) {
     auto form = tensorCoreForm(product);
@@ -373,46 +383,66 @@ int64_t ringBytes(const Schedule &schedule, const Operation &product, int64_t pr
 
 //===- Fused multiply-adds -===//
 
-static Schedule fmaSchedule(const IterationSpace &space, std::span<Operation *const> ops, DType accumulator,
-                            const TargetInfo &target) {
+namespace {
+
+struct FmaTile {
+  int64_t bm, bn, bk, warpsM, warpsN;
+};
+
+int64_t programsOf(const FmaTile &tile, int64_t batches, int64_t rows, int64_t columns) {
+  return batches * ((rows + tile.bm - 1) / tile.bm) * ((columns + tile.bn - 1) / tile.bn);
+}
+
+/// Largest first: the first that gives every multiprocessor a tile and is not half empty, else the last; the one between where
+/// sizes are not known. f64 accumulators take two registers each.
+FmaTile fmaTile(int64_t batches, std::optional<int64_t> rows, std::optional<int64_t> columns, DType accumulator,
+                const TargetInfo &target) {
+  static constexpr FmaTile large{128, 128, 8, 4, 2}, middle{64, 64, 16, 2, 2}, small{32, 32, 16, 1, 1};
+  if (!rows || !columns)
+    return middle;
+  auto fills = [&](const FmaTile &tile) {
+    bool isEmpty = *rows <= tile.bm / 2 || *columns <= tile.bn / 2;
+    return !isEmpty && programsOf(tile, batches, *rows, *columns) >= target.multiprocessors;
+  };
+  if (accumulator != DType::F64 && fills(large))
+    return large;
+  return fills(middle) ? middle : small;
+}
+
+Schedule fmaSchedule(const IterationSpace &space, std::span<Operation *const> ops, DType accumulator, const TargetInfo &target) {
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   Schedule s;
   s.family = Schedule::Family::Matmul;
   for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
     list->assign(loops.size(), 1);
-  struct Tile {
-    int64_t bm, bn, bk, warpsM, warpsN;
-  };
-  // Largest first: the first that gives every multiprocessor a tile, else the last. f64 accumulators take two registers each.
-  static constexpr Tile tiles[] = {{128, 128, 8, 4, 2}, {64, 64, 16, 2, 2}, {32, 32, 16, 1, 1}};
-  const Tile *choice = nullptr;
-  for (const Tile &tile : tiles) {
-    if (accumulator == DType::F64 && tile.bm == 128)
-      continue;
-    auto rows = loops[m].extent.constant(), columns = loops[n].extent.constant();
-    choice = &tile;
-    if (!rows || !columns) {
-      if (tile.bm == 64)
-        break;
-      continue;
-    }
-    int64_t programs = batchesOf(space) * ((*rows + tile.bm - 1) / tile.bm) * ((*columns + tile.bn - 1) / tile.bn);
-    if (programs >= target.multiprocessors)
-      break;
-  }
-  s.block[m] = choice->bm;
-  s.block[n] = choice->bn;
-  s.block[k] = loops[k].chunk ? std::min(choice->bk, loops[k].chunk) : choice->bk;
+  FmaTile tile = fmaTile(batchesOf(space), loops[m].extent.constant(), loops[n].extent.constant(), accumulator, target);
+  s.block[m] = tile.bm;
+  s.block[n] = tile.bn;
+  s.block[k] = loops[k].chunk ? std::min(tile.bk, loops[k].chunk) : tile.bk;
+  if (loops[k].extent.constant().value_or(tile.bk + 1) <= tile.bk) // Two sums lose less than one (sumsBlocksApart).
+    s.block[k] = std::min<int64_t>(s.block[k], 8);
   // Functions of f64 take many registers for each element: so a thread has a quarter of them.
   bool isHeavy = accumulator == DType::F64 && std::ranges::any_of(ops, [](const Operation *op) { return op->info().expands; });
-  s.warps[m] = choice->warpsM * (isHeavy ? 2 : 1);
-  s.warps[n] = choice->warpsN * (isHeavy ? 2 : 1);
+  s.warps[m] = tile.warpsM * (isHeavy ? 2 : 1);
+  s.warps[n] = tile.warpsN * (isHeavy ? 2 : 1);
   s.lanes[m] = 4;
   s.lanes[n] = 8;
   s.vec[m] = s.vec[n] = accumulator == DType::F64 ? 2 : 4;
   return s;
 }
+
+/// Cycles of such a product: warps wait for each block, and of the programs of a multiprocessor one multiplies while others wait.
+double timeOfFma(int64_t batches, int64_t rows, int64_t columns, int64_t length, DType accumulator, const TargetInfo &target) {
+  constexpr double waiting = 1000, multipliesOfWarp = 32, schedulers = 4, share = 0.7; // Of cycles that multiply.
+  FmaTile tile = fmaTile(batches, rows, columns, accumulator, target);
+  double atOnce = std::ceil(double(programsOf(tile, batches, rows, columns)) / target.multiprocessors);
+  double ofBlock = double(tile.bm * tile.bn * tile.bk) / (multipliesOfWarp * share), warps = double(tile.warpsM * tile.warpsN);
+  double perBlock = std::max(waiting + ofBlock / std::min(warps, schedulers), atOnce * ofBlock / schedulers);
+  return std::ceil(double(length) / double(tile.bk)) * perBlock;
+}
+
+} // namespace
 
 /// Where there are tiles enough, one warp loads and the others multiply larger ones; none else. What lies in rows of k is turned
 /// first (`prepare-operands`), which the other operand must be wide enough for.
@@ -434,7 +464,7 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
   constexpr int64_t bm = 128;
   auto programs = [&](int64_t bn) { return batchesOf(space) * ((rows + bm - 1) / bm) * ((columns + bn - 1) / bn); };
   auto time = [&](int64_t bn) { return (programs(bn) + target.multiprocessors - 1) / target.multiprocessors * bn; };
-  if (programs(128) < target.multiprocessors)
+  if (rows <= bm / 2 || programs(128) < target.multiprocessors)
     return std::nullopt;
   Schedule s;
   s.family = Schedule::Family::Matmul;
@@ -456,7 +486,7 @@ static std::optional<Schedule> fmaRing(const IterationSpace &space, const Operat
 //===- Pieces of k -===//
 
 /// Longer chains would want a tree, and pieces of fewer blocks do not fill a ring.
-static constexpr int64_t mostPieces = mostInChain, leastBlocks = 4;
+static constexpr int64_t mostPieces = mostInChain, leastBlocks = 4, blockOfFma = 16;
 
 /// What pieces must bring: the model is no finer.
 static constexpr double leastGain = 0.15;
@@ -464,26 +494,36 @@ static constexpr double leastGain = 0.15;
 std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target) {
   Operation *ops[] = {&matmul};
   auto alone = IterationSpace::compute(ops);
-  auto whole = alone ? tensorCoreProduct(*alone, matmul, target) : std::nullopt;
-  if (!whole || matmul.attr("chunks") || !whole->rows.isConstant())
+  if (!alone || matmul.attr("chunks"))
     return std::nullopt;
   for (const LoopAxis &axis : alone->axes())
-    if (!axis.extent.isConstant())
+    if (!axis.extent.isConstant() || axis.extent.constant() == 0)
       return std::nullopt;
-  double bytes = double(dtypeBytes(whole->dtype)), rows = double(*whole->rows.constant()), columns = double(whole->columns);
-  double operands = double(whole->batches) * double(whole->length) * (rows + columns) * bytes;
-  double sums = double(whole->batches) * rows * columns * double(dtypeBytes(computeDType(whole->dtype)));
-  double least = timeOf(*whole, operands, target) * (1 - leastGain);
-  std::optional<int64_t> best;
-  for (int64_t chunk = int64_t(std::bit_ceil(uint64_t(whole->length))) / 2; chunk >= leastBlocks * whole->form.depth; chunk /= 2) {
-    int64_t pieces = (whole->length + chunk - 1) / chunk;
-    if (pieces > mostPieces)
-      break;
+  auto sizeOf = [&](int fromLast) { return *alone->axes()[size_t(alone->rank() - fromLast)].extent.constant(); };
+  int64_t rows = sizeOf(3), columns = sizeOf(2), length = sizeOf(1), batches = batchesOf(*alone);
+  DType dtype = matmul.operand(0)->type().dtype(), accumulator = computeDType(dtype);
+  double operands = double(batches) * double(length) * double(rows + columns) * double(dtypeBytes(dtype));
+  double sums = double(batches) * double(rows) * double(columns) * double(dtypeBytes(accumulator));
+  auto whole = tensorCoreProduct(*alone, matmul, target);
+  if (!whole && fmaRing(*alone, matmul, target)) // Has tiles enough.
+    return std::nullopt;
+  auto timeInPieces = [&](int64_t pieces, int64_t chunk) {
+    if (!whole)
+      return timeOfFma(batches * pieces, rows, columns, chunk, accumulator, target);
     TensorCoreProduct cut = *whole;
     cut.length = chunk;
     cut.batches *= pieces;
+    return timeOf(cut, operands, target);
+  };
+  double least = timeInPieces(1, length) * (1 - leastGain);
+  std::optional<int64_t> best;
+  int64_t leastChunk = leastBlocks * (whole ? whole->form.depth : blockOfFma);
+  for (int64_t chunk = int64_t(std::bit_ceil(uint64_t(length))) / 2; chunk >= leastChunk; chunk /= 2) {
+    int64_t pieces = (length + chunk - 1) / chunk;
+    if (pieces > mostPieces)
+      break;
     // Sums are written and read, on an H200 at 5 TB/s, half the rate of operands.
-    double time = timeOf(cut, operands, target) + secondLaunch + trafficOf(4 * double(pieces) * sums) / target.multiprocessors;
+    double time = timeInPieces(pieces, chunk) + secondLaunch + trafficOf(4 * double(pieces) * sums) / target.multiprocessors;
     if (time < least) { // So must twice as many pieces.
       least = time * (1 - leastGain);
       best = chunk;

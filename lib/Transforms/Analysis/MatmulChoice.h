@@ -12,7 +12,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
                                        bool exact);
 
 /// Elements of k in a piece, if a matmul is quicker cut along k: by one kernel that multiplies pieces and one that adds them up.
-/// Only where tensor cores add in an order of their own, and sizes are known.
+/// Only where sizes are known.
 std::optional<int64_t> chooseChunk(Operation &matmul, const TargetInfo &target);
 
 /// What a row of a block in shared memory has, in bytes: the widest swizzle.
@@ -34,6 +34,11 @@ std::optional<TensorCoreForm> tensorCoreForm(const Operation &product);
 
 /// Why the tensor cores of a warp do not take a product in blocks as a schedule has them; empty if they do.
 std::string whyNoMma(const Schedule &schedule, const Operation &product);
+
+/// Whether a program sums up each block of k on its own, and adds that to the blocks before it: 8-bit floats, of whose sums tensor
+/// cores keep few bits; and, but in exact numerics, chains of fused multiply-adds, of which shorter ones lose less, where a thread
+/// has registers for both sums.
+bool sumsBlocksApart(const Schedule &schedule, const Operation &product, bool exact);
 
 /// Shared memory of a CTA under a schedule with `stages`, for `products` of operands as this one has, of which the first is the
 /// same.

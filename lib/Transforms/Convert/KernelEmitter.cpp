@@ -1,5 +1,6 @@
 #include "KernelEmitter.h"
 
+#include "../Analysis/MatmulChoice.h"
 #include "KernelBlock.h"
 
 #include "minic/IR/Combiner.h"
@@ -15,8 +16,8 @@ namespace {
 
 class KernelEmitter : KernelBlock {
 public:
-  KernelEmitter(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel)
-      : KernelBlock(space, schedule, Builder(kernel.body())), region(fusion.region()) {
+  KernelEmitter(Operation &fusion, const IterationSpace &space, const Schedule &schedule, bool exact, Function &kernel)
+      : KernelBlock(space, schedule, Builder(kernel.body())), region(fusion.region()), exact(exact) {
     for (Operation &op : region)
       if (!op.info().terminator)
         ops.push_back(&op);
@@ -475,15 +476,14 @@ private:
     return combineTiles(from, accs, {reduce->results().begin(), reduce->results().end()});
   }
 
-  /// Tensor cores keep few bits of a sum of 8-bit floats, so those of each block are added to the others here.
   Value *multiply(Operation &op, const std::vector<Value *> &tiles, Value *acc, const std::vector<int64_t> &axes) {
     std::vector<NamedAttribute> attrs{{"axes", Attribute::ints(axes)}};
     if (const Attribute *precision = op.attr("precision"))
       attrs.push_back({"precision", *precision});
-    bool promotes = schedule.unit == Schedule::Unit::Wgmma && isStorageOnly(tiles[0]->type().dtype());
-    Value *start = promotes ? builder.constant(acc->type(), 0.0) : acc;
+    bool isApart = sumsBlocksApart(schedule, op, exact);
+    Value *start = isApart ? builder.constant(acc->type(), 0.0) : acc;
     Value *sum = builder.create(OpKind::Dot, {tiles[0], tiles[1], start}, {acc->type()}, attrs)->result();
-    return promotes ? builder.scalarOp(OpKind::Add, {acc, sum}) : sum;
+    return isApart ? builder.scalarOp(OpKind::Add, {acc, sum}) : sum;
   }
 
   /// The combiner's scalar ops on whole tiles: running values first, the new block's second.
@@ -543,6 +543,7 @@ private:
   }
 
   Block &region;
+  bool exact;
   std::vector<Operation *> ops;
   std::vector<Value *> outputBuffers;
   Value *alignedStart = nullptr; ///< Along the last axis, instead of 0.
@@ -554,8 +555,8 @@ private:
 
 } // namespace
 
-void emitKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel) {
-  KernelEmitter(fusion, space, schedule, kernel).run();
+void emitKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, bool exact, Function &kernel) {
+  KernelEmitter(fusion, space, schedule, exact, kernel).run();
 }
 
 } // namespace minic

@@ -8,7 +8,7 @@ namespace minic {
 
 /// Fills `kernel`, whose parameters are a buffer per argument of the fusion's region and one per yield, with tiles and loops:
 /// program ids for parallel loop axes, a sweep over the reduced ones per stage of reductions, and one more for outputs that run
-/// along them.
-void emitKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &kernel);
+/// along them. In exact numerics a product is one chain in ascending order.
+void emitKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, bool exact, Function &kernel);
 
 } // namespace minic

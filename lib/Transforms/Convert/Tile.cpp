@@ -198,7 +198,7 @@ private:
       kernel->body().addArgument(context.withKind(argument->type(), TypeKind::Buffer), argument->name());
     for (Value *result : fusion.results())
       kernel->body().addArgument(context.withKind(result->type(), TypeKind::Buffer), result->name());
-    emitKernel(fusion, space, schedule, *kernel);
+    emitKernel(fusion, space, schedule, pass.exact(), *kernel);
     std::vector<std::string> names = kernel->dimNames();
     for (const DimFact &fact : graph.facts)
       if (std::ranges::all_of(namesOf(fact),

@@ -5,9 +5,9 @@
 //                                                  %y = convert %s : tensor<512x512xbf16>
 //
 // Programs of the first kernel multiply a piece each, as they would a batch; the second adds the pieces, in ascending order, and
-// what follows the product runs there. Whether that is quicker is the cost model's to say (chooseChunk). Products that tensor cores
-// do not take are chains in ascending order of k, a promise that pieces would break, so these stay whole; so does what `exact`
-// numerics or a library computes.
+// what follows the product runs there. Whether that is quicker is the cost model's to say (chooseChunk). In `exact` numerics
+// products are chains in ascending order of k, a promise that pieces would break, so these stay whole; so does what a library
+// computes.
 #include "../Analysis/MatmulChoice.h"
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Passes.h"
