@@ -36,11 +36,13 @@ static void *function(const char *name) {
   return found;
 }
 
-/* CUDA(cuInit, unsigned)(0) calls the driver's function and stops where that fails. */
-#define CUDA(name, ...) called = #name, code = ((int (*)(__VA_ARGS__))function(#name))
-#define CHECK                                                                                                                      \
-  if (code)                                                                                                                        \
-  fail(called, code)
+/* CALL(cuInit, (unsigned), (0)): a function of the driver by its types and arguments. */
+#define CALL(name, types, values)                                                                                                  \
+  do {                                                                                                                             \
+    int code = ((int(*) types)function(#name))values;                                                                              \
+    if (code)                                                                                                                      \
+      fail(#name, code);                                                                                                           \
+  } while (0)
 
 /* The whole file, with a 0 behind it. */
 static char *contents(const char *folder, const char *name, const char *ending, long *size) {
@@ -84,21 +86,17 @@ static void need(int read, int expected) {
 int main(int count, char **words) {
   if (count != 3)
     fail("usage: bare_driver FOLDER RESULT", count);
-  const char *folder = words[1], *called;
+  const char *folder = words[1];
   double begin = now();
-  int code, device;
+  int device;
   void *context, *module, *kernel;
   driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (!driver)
     fail("opening libcuda.so.1", -1);
-  CUDA(cuInit, unsigned)(0);
-  CHECK;
-  CUDA(cuDeviceGet, int *, int)(&device, 0);
-  CHECK;
-  CUDA(cuDevicePrimaryCtxRetain, void **, int)(&context, device);
-  CHECK;
-  CUDA(cuCtxPushCurrent_v2, void *)(context);
-  CHECK;
+  CALL(cuInit, (unsigned), (0));
+  CALL(cuDeviceGet, (int *, int), (&device, 0));
+  CALL(cuDevicePrimaryCtxRetain, (void **, int), (&context, device));
+  CALL(cuCtxPushCurrent_v2, (void *), (context));
   double opened = now();
 
   char path[4096], word[16], name[256];
@@ -109,15 +107,11 @@ int main(int count, char **words) {
   if (!launch)
     fail(path, -1);
   need(fscanf(launch, "kernel %255s %u %u %u", name, &programs, &threads, &shared), 4);
-  CUDA(cuModuleLoadDataEx, void **, const void *, unsigned, int *, void **)(&module, contents(folder, "kernel", ".ptx", &size), 0,
-                                                                            NULL, NULL);
-  CHECK;
-  CUDA(cuModuleGetFunction, void **, void *, const char *)(&kernel, module, name);
-  CHECK;
-  if (shared) {
-    CUDA(cuFuncSetAttribute, void *, int, int)(kernel, 8, (int)shared); /* The largest dynamic shared memory. */
-    CHECK;
-  }
+  CALL(cuModuleLoadDataEx, (void **, const void *, unsigned, int *, void **),
+       (&module, contents(folder, "kernel", ".ptx", &size), 0, NULL, NULL));
+  CALL(cuModuleGetFunction, (void **, void *, const char *), (&kernel, module, name));
+  if (shared)
+    CALL(cuFuncSetAttribute, (void *, int, int), (kernel, 8, (int)shared)); /* The largest dynamic shared memory. */
   double loaded = now();
 
   void *parameters[most];
@@ -130,13 +124,11 @@ int main(int count, char **words) {
       Buffer *fresh = &buffers[bufferCount++];
       strcpy(fresh->name, name);
       need(fscanf(launch, "%zu", &fresh->bytes), 1);
-      CUDA(cuMemAlloc_v2, uint64_t *, size_t)(&fresh->address, fresh->bytes);
-      CHECK;
+      CALL(cuMemAlloc_v2, (uint64_t *, size_t), (&fresh->address, fresh->bytes));
       if (strcmp(name, "y")) {
         char *values = contents(folder, name, ".npy", &size);
-        CUDA(cuMemcpyHtoDAsync_v2, uint64_t, const void *, size_t, void *)(fresh->address, values + size - fresh->bytes,
-                                                                           fresh->bytes, NULL); /* Behind the header. */
-        CHECK;
+        CALL(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *),
+             (fresh->address, values + size - fresh->bytes, fresh->bytes, NULL)); /* Behind the header. */
       }
     } else if (!strcmp(word, "pointer")) {
       parameters[parameterCount++] = &buffer(name)->address;
@@ -153,23 +145,20 @@ int main(int count, char **words) {
         need(fscanf(launch, "%lu", &strides[i]), 1);
       for (int i = 0; i < rank; ++i)
         need(fscanf(launch, "%u", &box[i]), 1);
-      CUDA(cuTensorMapEncodeTiled, void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *,
-           const uint32_t *, int, int, int,
-           int)(maps[parameterCount], type, rank, (void *)buffer(name)->address, sizes, strides, box, steps, 0, swizzle, 2, 0);
-      CHECK;
+      CALL(cuTensorMapEncodeTiled,
+           (void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int,
+            int),
+           (maps[parameterCount], type, rank, (void *)buffer(name)->address, sizes, strides, box, steps, 0, swizzle, 2, 0));
       parameters[parameterCount] = maps[parameterCount];
       ++parameterCount;
     }
   }
   Buffer *result = buffer("y");
   char *values = malloc(result->bytes);
-  CUDA(cuLaunchKernel, void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-       void **)(kernel, programs, 1, 1, threads, 1, 1, shared, NULL, parameters, NULL);
-  CHECK;
-  CUDA(cuMemcpyDtoHAsync_v2, void *, uint64_t, size_t, void *)(values, result->address, result->bytes, NULL);
-  CHECK;
-  CUDA(cuStreamSynchronize, void *)(NULL);
-  CHECK;
+  CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **),
+       (kernel, programs, 1, 1, threads, 1, 1, shared, NULL, parameters, NULL));
+  CALL(cuMemcpyDtoHAsync_v2, (void *, uint64_t, size_t, void *), (values, result->address, result->bytes, NULL));
+  CALL(cuStreamSynchronize, (void *), (NULL));
   double done = now();
 
   FILE *file = fopen(words[2], "wb");
