@@ -23,8 +23,8 @@ parser.add_argument("--rounds", type=int, default=int(os.environ.get("MINIC_STRE
 parser.add_argument("--seed", type=int, default=5)
 options = parser.parse_args()
 folder = pathlib.Path(options.folder) / "cache"
-# Small enough that entries are removed all the time.
-environment = {**os.environ, "MINIC_CACHE_DIR": str(folder), "MINIC_CACHE_SIZE": "60K", "LD_LIBRARY_PATH": options.driver}
+# About half of all, so that entries are removed all the time.
+environment = {**os.environ, "MINIC_CACHE_DIR": str(folder), "MINIC_CACHE_SIZE": "250K", "LD_LIBRARY_PATH": options.driver}
 drawn = random.Random(options.seed)
 
 
@@ -57,6 +57,14 @@ def verify(what):
         sys.exit(f"{what}: left behind: {strangers}")
 
 
+def age_leftovers():
+    """Makes what the killed were writing old, so that later writers remove it; how many there are."""
+    names = [name for name in files() if name.endswith(".part")]
+    for name in names:
+        os.utime(folder / name, (time.time() - 7200,) * 2)
+    return len(names)
+
+
 killed = finished = leftovers = 0
 for number in range(options.rounds):
     begin = time.monotonic()
@@ -73,16 +81,12 @@ for number in range(options.rounds):
         else:
             finished += 1
     took = time.monotonic() - begin
+    leftovers += age_leftovers()
     verify(f"round {number + 1}")
     if options.rounds > 20 and number % 10 == 9:
-        print(f"round {number + 1}: {finished} finished, {killed} killed, {len(files())} files, {took:.1f} s", flush=True)
+        print(f"round {number + 1}: {finished} finished, {killed} killed, {leftovers} leftovers, {len(files())} entries, {took:.1f} s", flush=True)
 
-# What the killed were writing goes when it is old, and all of the rest is sound.
-for path in folder.iterdir():
-    if path.suffix == ".part":
-        leftovers += 1
-        os.utime(path, (time.time() - 7200,) * 2)
-verify("at the end")
+# `verify` has removed what was old.
 if any(not name.endswith(".entry") for name in files()):
     sys.exit(f"left behind: {files()}")
 environment["MINIC_CACHE_SIZE"] = "1G"
