@@ -73,7 +73,8 @@ for number in range(options.rounds):
     # Over the time that the round before took, so that they die at all kinds of work.
     moments = sorted((drawn.random() * (took if number else 2.0), i) for i in range(len(doomed)))
     for moment, i in moments:
-        time.sleep(max(0.0, begin + moment - time.monotonic()))
+        while time.monotonic() < begin + moment and any(process.poll() is None for process in running):
+            time.sleep(0.002)
         doomed[i].kill()
     for process in running:
         if finish(process):
