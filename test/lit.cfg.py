@@ -1,6 +1,6 @@
 # The lit suite: .ir and .test files in test/<Room>/ and test/tools/.
 # Substitutions: %examples, %docs (those folders), %python, %case (test/cases/run_case.py), %path (the PATH of the tests), %fake_driver (a folder with a libcuda.so.1,
-# see tools/Inputs/driver/FakeDriver.cpp), %program (minic), %library (libminic.so), %package (the folder of the Python package).
+# see tools/Inputs/driver/FakeDriver.cpp), %cache_stress (tools/Inputs/cache_stress_worker.cpp), %program (minic), %library (libminic.so), %package (the folder of the Python package).
 # Features: ptxas (an assembler is installed), cuda (minic sees a device), sanitizer, localedef (and the sources of de_DE), memory (room for addresses of 20 GiB).
 
 import os
@@ -32,6 +32,7 @@ config.environment["MINIC_CACHE_DIR"] = os.path.join(config.test_exec_root, "cac
 shutil.rmtree(config.environment["MINIC_CACHE_DIR"], ignore_errors=True)
 config.substitutions.append(("%path", config.environment["PATH"]))
 config.substitutions.append(("%fake_driver", config.fake_driver))
+config.substitutions.append(("%cache_stress", config.cache_stress))
 config.substitutions.append(("%program", os.path.join(config.minic_dir, "minic")))
 config.substitutions.append(("%library", os.path.join(config.minic_dir, "..", "lib", "libminic.so")))
 config.substitutions.append(("%package", os.path.join(config.minic_root, "tools", "python")))

@@ -113,7 +113,7 @@ Expected<CacheFolder> CacheFolder::open(std::string path) {
     return refused(path, "can be written by other users", "`chmod go-w '" + path + "'`, or " + ownDirectory);
   if (faccessat(result.folder.get(), ".", R_OK | X_OK, AT_EACCESS) != 0)
     return refused(path, "cannot be read by its owner", "`chmod u+rwx '" + path + "'`");
-  result.writable = faccessat(result.folder.get(), ".", W_OK, AT_EACCESS) == 0;
+  result.writeError = faccessat(result.folder.get(), ".", W_OK, AT_EACCESS) == 0 ? 0 : errno;
   result.where = std::move(path);
   return result;
 }

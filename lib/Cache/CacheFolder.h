@@ -4,6 +4,7 @@
 
 #include "minic/Cache/CacheStore.h"
 
+#include <cerrno>
 #include <sys/stat.h>
 #include <utility>
 
@@ -51,7 +52,8 @@ public:
 
   const std::string &path() const { return where; }
   std::string pathOf(std::string_view name) const { return where + "/" + std::string(name) + ".entry"; }
-  bool isWritable() const { return writable; }
+  bool isWritable() const { return writeError == 0; }
+  bool isOnReadOnlyFileSystem() const { return writeError == EROFS; } ///< No mode would change that.
 
   /// Those that caches made, in any order; a directory that cannot be read now has none.
   std::vector<CacheFile> files() const;
@@ -68,7 +70,7 @@ public:
 private:
   std::string where;
   Descriptor folder;
-  bool writable = false;
+  int writeError = 0; ///< What writing would answer: errno, or 0.
 };
 
 std::chrono::system_clock::time_point lastUseOf(const struct stat &status);

@@ -66,10 +66,14 @@ Expected<std::unique_ptr<CacheStore>> CacheStore::open(CacheOptions options) {
   if (!folder)
     return folder.takeErrors();
   auto impl = std::make_unique<Impl>(std::move(options), std::move(*folder), *limit);
-  if (!impl->folder.isWritable())
+  if (const CacheFolder &folder = impl->folder; !folder.isWritable()) {
+    std::string fix = "set MINIC_CACHE_DIR to a directory that can be written";
     impl->notify(ErrorCode::NoCache,
-                 "the cache's directory '" + impl->folder.path() + "' is read-only: what it has is used, and nothing is kept",
-                 "`chmod u+w '" + impl->folder.path() + "'`, or set MINIC_CACHE_DIR to a directory that can be written");
+                 "the cache's directory '" + folder.path() + "' is " +
+                     (folder.isOnReadOnlyFileSystem() ? "on a read-only file system" : "read-only") +
+                     ": what it has is used, and nothing is kept",
+                 folder.isOnReadOnlyFileSystem() ? fix : "`chmod u+w '" + folder.path() + "'`, or " + fix);
+  }
   return std::unique_ptr<CacheStore>(new CacheStore(std::move(impl)));
 }
 

@@ -11,6 +11,11 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <optional>
+#include <thread>
 
 namespace minic {
 
@@ -119,39 +124,80 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
   return text;
 }
 
-static Expected<std::string> compileKernels(std::span<Function *const> kernels, const TargetInfo &target, const Backend &backend) {
-  llvm::LLVMContext context;
-  context.setDiscardValueNames(true);
-  auto code = lower(kernels, target, backend, context);
-  if (!code)
-    return code.takeErrors();
-  if (auto done = backend.optimize(**code); !done)
-    return done.takeErrors();
-  return backend.emitPtx(**code);
+namespace {
+
+/// Some kernels of one module as LLVM code, and what makes PTX of it: nothing of it is shared, so several may be compiled at a
+/// time.
+struct KernelModule {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> code; ///< Goes before its context.
+
+  static Expected<KernelModule> lower(std::span<Function *const> kernels, const TargetInfo &target) {
+    auto backend = Backend::create(target);
+    if (!backend)
+      return backend.takeErrors();
+    auto context = std::make_unique<llvm::LLVMContext>();
+    context->setDiscardValueNames(true);
+    auto code = minic::lower(kernels, target, **backend, *context);
+    if (!code)
+      return code.takeErrors();
+    return KernelModule{std::move(*backend), std::move(context), std::move(*code)};
+  }
+
+  Expected<std::string> emitPtx() {
+    if (auto done = backend->optimize(*code); !done)
+      return done.takeErrors();
+    return backend->emitPtx(*code);
+  }
+};
+
+} // namespace
+
+/// Calls `work` with 0 to `count` - 1, on this thread and on others as far as there are processors and threads to be had.
+static void inParallel(size_t count, const std::function<void(size_t)> &work) {
+  std::atomic<size_t> next = 0;
+  auto takeTurns = [&] {
+    for (size_t i = next++; i < count; i = next++)
+      work(i);
+  };
+  std::vector<std::future<void>> others; // What a thread throws comes out of its future; these wait for their threads.
+  size_t threads = std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  for (size_t i = 1; i < threads; ++i)
+    others.push_back(std::async(std::launch::async | std::launch::deferred, takeTurns)); // Deferred where no thread can be made.
+  takeTurns();
+  for (std::future<void> &other : others)
+    other.get();
 }
 
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
-  auto backend = Backend::create(target);
-  if (!backend)
-    return backend.takeErrors();
-  return compileKernels(machineKernels(module), target, **backend);
+  auto kernels = KernelModule::lower(machineKernels(module), target);
+  return kernels ? kernels->emitPtx() : Expected<std::string>(kernels.takeErrors());
 }
 
 Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target) {
-  auto backend = Backend::create(target);
-  if (!backend)
-    return backend.takeErrors();
+  std::vector<Function *> kernels = machineKernels(module);
+  std::vector<KernelModule> modules;
   std::vector<KernelCode> result;
   Diagnostics errors;
-  for (Function *kernel : machineKernels(module)) {
-    auto ptx = compileKernels({&kernel, 1}, target, **backend);
-    if (!ptx) {
-      Diagnostics found = ptx.takeErrors();
-      errors.insert(errors.end(), found.begin(), found.end());
+  auto keepErrors = [&](Diagnostics found) { errors.insert(errors.end(), found.begin(), found.end()); };
+  for (Function *kernel : kernels) {
+    auto lowered = KernelModule::lower({&kernel, 1}, target);
+    if (!lowered) {
+      keepErrors(lowered.takeErrors());
       continue;
     }
+    modules.push_back(std::move(*lowered));
     result.push_back(describe(*kernel));
-    result.back().ptx = std::move(*ptx);
+  }
+  // LLVM takes most of the time that compiling takes.
+  std::vector<std::optional<Expected<std::string>>> texts(modules.size());
+  inParallel(modules.size(), [&](size_t i) { texts[i] = modules[i].emitPtx(); });
+  for (size_t i = 0; i < modules.size(); ++i) {
+    if (*texts[i])
+      result[i].ptx = std::move(**texts[i]);
+    else
+      keepErrors(texts[i]->takeErrors());
   }
   if (!errors.empty())
     return errors;

@@ -72,13 +72,16 @@ std::string joined(const std::vector<std::string> &texts) {
 
 static CacheKey keyOf(const Module &module, const CompileOptions &options) {
   bool anyStrides = options.anyStrides.value_or(true);
-  std::string dims, passes;
+  std::string functions, dims, passes;
+  // Without the module's head: target and numerics are the same wherever they were stated.
+  for (const Function *function : module.functions())
+    functions += printFunction(*function, {.locations = false}) + "\n";
   for (const auto &[name, size] : options.dims)
     dims += name + " = " + std::to_string(size) + "\n";
   for (const PassStep &step : buildPipeline(Stage::Plan, anyStrides))
     passes += std::string(step.pass->name) + "\n";
   CacheKey key("artifact");
-  key.add("ir", printModule(module, {.locations = false}))
+  key.add("ir", functions)
       .add("target", module.target)
       .add("numerics", module.numerics)
       .add("graph", options.graph)

@@ -1,8 +1,10 @@
-"""check_bench.py MINIC: what tools/bench does without a GPU. Graphs on the interpreter against Python's own arithmetic, tables and
-plots of measurements that are made up, the plan of a run, and how a run shares its time."""
+"""check_bench.py MINIC [FAKE_DRIVER]: what tools/bench does without a GPU. Graphs on the interpreter against Python's own arithmetic,
+tables and plots of measurements that are made up, the plan of a run, and how a run shares its time. FAKE_DRIVER: a folder with a
+libcuda.so.1 of host memory, for programs that are built here and start on it."""
 
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -18,7 +20,7 @@ sys.path.insert(0, str(BENCH))
 
 import budget  # noqa: E402
 import cases  # noqa: E402
-import coldstart  # noqa: E402
+import cold_start  # noqa: E402
 import graphs  # noqa: E402
 import jax_peers  # noqa: E402
 import ratios  # noqa: E402
@@ -26,7 +28,7 @@ import report  # noqa: E402
 import svg  # noqa: E402
 from cases import COPY, EAGER, EXACT, FUSED, Case  # noqa: E402
 
-MINIC = ""
+MINIC = FAKE_DRIVER = ""
 
 
 def output_of(*command):
@@ -283,12 +285,6 @@ class DryRun(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn(message, done.stderr)
 
-    def test_coldstart(self):
-        done = output_of(sys.executable, str(BENCH / "coldstart.py"), "--dry-run", "--works", "linear")
-        self.assertEqual(
-            [line.split(":")[0] for line in done.splitlines()], ["linear 2048x2048x2048 bf16", "linear 2048x2048x2048 f32"]
-        )
-
 
 def row(provider, ms, graph_ms=None, case=Case("softmax", (8, 4), "f32"), **more):
     return {
@@ -536,45 +532,107 @@ class Jax(unittest.TestCase):
 
 
 class ColdStart(unittest.TestCase):
-    def emitted(self, case, stage, mode="fused"):
+    CASE = Case("softmax", (3, 8), "f32")
+
+    def launch(self, case, *flags):
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "graph.ir"
-            path.write_text(graphs.text_of(case))
-            return output_of(MINIC, "compile", str(path), f"--emit={stage}", f"--mode={mode}")
+            graph, artifact = pathlib.Path(folder) / "graph.ir", pathlib.Path(folder) / "graph.mnc"
+            graph.write_text(graphs.text_of(case))
+            output_of(MINIC, "compile", str(graph), "--cache=off", "-o", str(artifact), *flags)
+            plan = output_of(MINIC, "compile", str(graph), "--emit=plan", *flags)
+            described = json.loads(output_of(MINIC, "inspect", str(artifact), "--json"))
+        kernel, text = cold_start.launch_of(case, plan, described)
+        lines = text.splitlines()
+        self.assertEqual(lines[0].split()[:2], ["kernel", kernel])
+        return lines, plan
 
-    def test_launch(self):
-        case = Case("linear", (1024, 512, 1024), "f32")  # A large one copies x first, of a small one k is cut.
-        ptx = self.emitted(case, "ptx")
-        launch = coldstart.launch_of(self.emitted(case, "plan"), ptx)
-        self.assertEqual(sorted(launch["buffers"]), ["b", "w", "x", "y"])
-        self.assertRegex(ptx, rf"\.entry {launch['kernel']}\(")
-        self.assertEqual(len(re.findall(r"\.param \.u64", ptx)), len(launch["buffers"]))
-        # Each program makes one block of the 1024 x 1024 results.
-        rows, columns = map(int, re.search(r"_(\d+)x(\d+)x\d+$", launch["kernel"]).groups())
-        self.assertEqual(launch["grid"], 1024 // rows * (1024 // columns))
-        self.assertEqual(launch["threads"] % 32, 0)
-        with self.assertRaisesRegex(ValueError, "found 3 launches"):
-            coldstart.launch_of(self.emitted(case, "plan", "eager"), ptx)
+    def test_pointers(self):
+        lines, _ = self.launch(Case("softmax", (4096, 781), "f32"))
+        name, programs, threads, shared = lines[0].split()[1:]
+        self.assertEqual(4096 % int(programs), 0)
+        self.assertEqual(int(threads) % 32, 0)
+        self.assertEqual(lines[1:], ["buffer x 12795904", "buffer y 12795904", "pointer x", "pointer y"])  # 4096 * 781 * 4
 
-    def test_summary_and_markdown(self):
-        case = coldstart.CASES[0]
-        starts = [{"wall_s": wall, "import_s": 0.5, "compile_s": 0.25, "first_s": 1.0, "err": 1e-7} for wall in (3.0, 9.0, 2.0)]
+    def test_maps(self):
+        case = Case("linear", (512, 1024, 256), "bf16")
+        lines, _ = self.launch(case)
+        rows, columns = map(int, re.search(r"_(\d+)x(\d+)x\d+ ", lines[0]).groups())
+        self.assertEqual(int(lines[0].split()[2]), 512 // rows * (256 // columns))
+        self.assertEqual(lines[1:5], ["buffer x 1048576", "buffer w 524288", "buffer b 512", "buffer y 262144"])
+        # Type 9, 128-byte swizzle, the last axis first, its stride left out; boxes as wide as 128 bytes.
+        self.assertIn("pointer b", lines)
+        maps = {line.split()[1]: line.split()[2:] for line in lines if line.startswith("map ")}
+        for name, (outer, inner) in {"x": (512, 1024), "w": (1024, 256), "y": (512, 256)}.items():
+            self.assertEqual(maps[name][:-1], ["9", "3", "2", f"{inner}", f"{outer}", f"{2 * inner}", "64"], name)
+
+    def test_one_launch(self):
+        with self.assertRaisesRegex(cold_start.Failure, "has 3 launches"):
+            self.launch(Case("linear", (512, 512, 512), "f32"), "--mode=eager")
+
+    def test_figures(self):
+        self.assertEqual(cold_start.quartiles([5.0, 1.0, 2.0, 4.0, 3.0]), [2.0, 3.0, 4.0])
+        case = cold_start.CASES[0]
+        pairs = {(case, "cold"): [(100.0, 180.0), (120.0, 211.0), (90.0, 179.5)], (case, "warm"): [(100.0, 140.0)]}
+        added = cold_start.judged(pairs)
+        self.assertEqual([(row["quartiles_ms"][1], row["ok"]) for row in added], [(89.5, True), (40.0, False)])
         samples = {
-            (case, "minic", "cold"): starts,
-            (case, "minic", "warm"): starts[:1],
-            (case, "jax.jit", "cold"): [{"wall_s": 4.0, "err": 0.1}],
-            (case, "torch eager", "cold"): [],
+            (case, cold_start.EMBEDDED, "cold"): [{"start": 5.0, "total": total} for total in (180.0, 211.0, 179.5)],
+            (case, cold_start.EMBEDDED, "warm"): [{"start": 5.0, "total": 140.0}],
+            (case, "jax.jit", "cold"): [],
+            (case, "jax.jit", "warm"): [],
         }
-        rows = coldstart.summary(samples, {(case, "torch eager"): "no torch"})
-        self.assertEqual(rows[0]["wall_s"], 3.0)
-        lines = coldstart.markdown({"machine": {}, "rows": rows}).splitlines()
-        self.assertIn(
-            "| minic | 3.00 (import 0.50, compile 0.25, first 1.00) | 3.00 (import 0.50, compile 0.25, first 1.00) | 3 |", lines
-        )
-        self.assertIn("| jax.jit | 4.00, wrong: error 1.0e-01 | - | 1 |", lines)
-        self.assertIn("- torch eager: no torch", lines)
+        rows = cold_start.summary(samples, {(case, "jax.jit"): "no jax"})
+        lines = cold_start.markdown({"machine": {}, "pairs": added, "rows": rows}).splitlines()
+        for line in (
+            "| softmax 4096x781 f32 | cold | 3 | 90 (85 to 90) | 90 | held |",
+            "| softmax 4096x781 f32 | warm | 1 | 40 (40 to 40) | 35 | missed |",
+            "| minic, C++ | 180 (180 to 196) | 140 (140 to 140) | 3 | start 5 | start 5 |",
+            "| jax.jit | - | - | 0 |  |  |",
+            "- jax.jit: no jax",
+        ):
+            self.assertIn(line, lines)
+
+    def starts(self, root, *words):
+        bundle = str(pathlib.Path(MINIC).parents[1])
+        options = cold_start.arguments(["--bundle", bundle, "--pairs", "1", "--others", "1", "--budget", "120", *words])
+        return cold_start.Starts(options, pathlib.Path(root), [self.CASE])
+
+    def test_starts(self):
+        if not FAKE_DRIVER:
+            self.skipTest("no driver")
+        with tempfile.TemporaryDirectory() as root:
+            starts = self.starts(root, "--device=cpu")
+            self.assertEqual(starts.programs.failures, {})
+            starts.run()
+            counts = {provider: len(values) for (_, provider, cache), values in starts.samples.items() if cache == "warm"}
+            for provider in (cold_start.EMBEDDED, cold_start.COMMAND_LINE, "minic, Python"):
+                self.assertEqual(counts[provider], 1, starts.failures)
+            warm = starts.samples[self.CASE, cold_start.EMBEDDED, "warm"][0]
+            self.assertEqual(list(warm), ["start", "open", "compile", "result", "total"])
+            self.assertAlmostEqual(sum(warm.values()), 2 * warm["total"], places=3)
+            self.assertEqual(starts.failures[self.CASE, cold_start.BARE], "needs a GPU")
+
+            # What is wrong is no sample.
+            expected = starts.folders[self.CASE] / "expected.npy"
+            expected.write_bytes(expected.read_bytes()[:-8] + b"\0" * 8)
+            self.assertIsNone(starts.sample(self.CASE, cold_start.EMBEDDED, "warm"))
+            self.assertIsNone(starts.sample(self.CASE, cold_start.EMBEDDED, "warm"))
+            self.assertIn("wrong: error", starts.failures[self.CASE, cold_start.EMBEDDED])
+
+            # On a driver that does nothing.
+            starts = self.starts(tempfile.mkdtemp(dir=root), "--no-check")
+            before, os.environ["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", ""), FAKE_DRIVER
+            try:
+                starts.run()
+            finally:
+                os.environ["LD_LIBRARY_PATH"] = before
+            for cache in ("cold", "warm"):
+                self.assertEqual(len(starts.pairs[self.CASE, cache]), 1, starts.failures)
+                self.assertEqual(len(starts.samples[self.CASE, cold_start.RUNTIME, cache]), 1, starts.failures)
 
 
 if __name__ == "__main__":
     MINIC = sys.argv.pop(1)
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and os.path.isdir(sys.argv[1]):
+        FAKE_DRIVER = sys.argv.pop(1)
     unittest.main()

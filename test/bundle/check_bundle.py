@@ -139,7 +139,7 @@ def check_tests(root):
     for program in sorted((root / "test/bin").iterdir()):
         print(program.name, run(program, "--gtest_brief=1", cwd=root).strip().splitlines()[-1])
     run(sys.executable, "-B", root / "test/gpu/check_gpu.py", "--help")
-    for name in "check_gpu.py", "../bench/peers.py", "../bench/coldstart.py", "../python/test_minic.py", "../run":
+    for name in "check_gpu.py", "../bench/peers.py", "../bench/cold_start.py", "../python/test_minic.py", "../run":
         expect((root / "test/gpu" / name).exists(), f"there is no test/gpu/{name}")
     expect((root / "examples/softmax.ir").exists(), "tests find no examples")
 

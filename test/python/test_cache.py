@@ -64,7 +64,8 @@ class Caches(Case):
             warnings.simplefilter("always")
             minic.compile(SUM, device="cpu", cache=cache)
         self.assertEqual(len(caught), 1)
-        self.assertIn("is damaged", str(caught[0].message))
+        self.assertRegex(str(caught[0].message), "^the cache's entry .* is damaged")
+        self.assertEqual(caught[0].filename, __file__)
         self.assertEqual(cache.info.damaged, 1)
 
     def test_refusals(self):
@@ -100,7 +101,7 @@ for word in {words}:
         self.assertEqual(done.stdout.split("\n")[:5], ["False", "must-hit E0910", "on", "refresh", "must-hit"])
         done = run("file", "on", "must-hit")  # A directory that cannot be used.
         self.assertEqual(done.stdout.split("\n")[:3], ["True", "on", "must-hit E0908"])
-        self.assertIn("nothing is cached", done.stderr)
+        self.assertRegex(done.stderr, r"<string>:\d+: UserWarning: nothing is cached: the cache's directory '.*/file' is no directory")
 
 
 class Shapes(Case):

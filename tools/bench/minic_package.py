@@ -24,3 +24,11 @@ def command_line():
             if os.access(above / name, os.X_OK):
                 return str(above / name)
     return shutil.which("minic")
+
+
+def headers(program):
+    """The folder of the C++ headers that go with the program `minic`: those installed beside it, else those of the source tree."""
+    for above in (pathlib.Path(program).resolve().parents[1], *_ABOVE):
+        if (above / "include" / "minic" / "minic.h").is_file():
+            return above / "include"
+    raise FileNotFoundError(f"there are no headers of minic for {program}")

@@ -151,7 +151,7 @@ TEST_F(DirectoryTest, AReadOnlyOneIsServed) {
       },
       true);
   EXPECT_HAS(said, "value, not kept, read-only, notices: 1 warning: the cache's directory '");
-  EXPECT_HAS(said, "is read-only: what it has is used, and nothing is kept [E0908]");
+  EXPECT_HAS(said, "is read-only: what it has is used, and nothing is kept [E0908]\nfix: `chmod u+w");
 }
 
 TEST_F(DirectoryTest, AReadOnlyFileSystemIsServed) {
@@ -166,6 +166,7 @@ TEST_F(DirectoryTest, AReadOnlyFileSystemIsServed) {
   if (said == "no mounts")
     GTEST_SKIP() << "this process may not mount a file system";
   EXPECT_HAS(said, "value, not kept, read-only, notices: 1");
+  EXPECT_HAS(said, "is on a read-only file system: what it has is used, and nothing is kept [E0908]\nfix: set MINIC_CACHE_DIR");
 }
 
 TEST_F(DirectoryTest, WhatIsRefusedIsOneNotice) {

@@ -57,6 +57,48 @@ TEST(Kernels, LevelsAboveAreLeftAlone) {
   EXPECT_EQ(described[0].dims, std::vector<std::string>{"M"});
 }
 
+/// Kernel `name` adds x to itself `adds` times.
+std::string addingKernel(const std::string &name, int adds) {
+  std::string body;
+  for (int i = 0; i < adds; ++i)
+    body += "  %r" + std::to_string(i + 1) + " = add %r" + std::to_string(i) + ", %r0 : tile<32xf32, #v>\n";
+  return "kernel @" + name +
+         "(%x: buffer<32xf32>, %y: buffer<32xf32>) at machine, threads = 32 {\n  %o = constant 0 : index\n"
+         "  %r0 = load %x, %o, mask = [], vec = 1 : tile<32xf32, #v>\n" +
+         body + "  store %r" + std::to_string(adds) + ", %y, %o, mask = [], vec = 1\n  return\n}\n";
+}
+
+TEST(Kernels, ManyAreEachTheirOwnInOrder) {
+  std::string text = "#v = layout<reg = [], lane = [0:32@1], warp = []>\n";
+  for (int i = 0; i < 40; ++i)
+    text += addingKernel("k" + std::to_string(i), i * 17 % 40);
+  Parsed module(text);
+  ASSERT_TRUE(bool(module));
+  auto kernels = emitKernels(*module, target("sm_90a"));
+  ASSERT_TRUE(kernels);
+  ASSERT_EQ(kernels->size(), 40u);
+  for (int i = 0; i < 40; ++i) {
+    const KernelCode &kernel = (*kernels)[size_t(i)];
+    EXPECT_EQ(kernel.name, "k" + std::to_string(i));
+    EXPECT_TRUE(has(kernel.ptx, ".entry k" + std::to_string(i) + "("));
+    EXPECT_EQ(count(kernel.ptx, ".entry"), 1u);
+    EXPECT_EQ(count(kernel.ptx, "\tadd.rn.f32"), size_t(i * 17 % 40)) << kernel.ptx;
+  }
+}
+
+TEST(Kernels, ErrorsOfAllAreThereInOrder) {
+  std::string text = "#v = layout<reg = [], lane = [0:32@1], warp = []>\n";
+  for (const char *name : {"a", "WARP_SZ", "b", "_"})
+    text += addingKernel(name, 1);
+  Parsed module(text);
+  ASSERT_TRUE(bool(module));
+  auto kernels = emitKernels(*module, target("sm_90a"));
+  ASSERT_FALSE(kernels);
+  ASSERT_EQ(kernels.errors().size(), 2u);
+  EXPECT_TRUE(has(kernels.errors()[0].message, "@WARP_SZ"));
+  EXPECT_TRUE(has(kernels.errors()[1].message, "@_"));
+}
+
 TEST(Llvm, VersionIsTheOneWeLinked) { EXPECT_EQ(llvmVersion().substr(0, 3), "22."); }
 
 } // namespace

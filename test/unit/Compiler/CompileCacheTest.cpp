@@ -2,11 +2,13 @@
 #include "minic/Compiler/CompileCache.h"
 
 #include "minic/Artifact/ArtifactFile.h"
+#include "minic/CodeGen/CodeGen.h"
 #include "minic/Support/BuildId.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <unistd.h>
 
@@ -49,6 +51,19 @@ TEST(CompileCache, AllThatAnArtifactFollowsFromIsInTheKey) {
   for (const CompileOptions &options : others)
     keys.insert(keyOf(graph, options));
   EXPECT_EQ(keys.size(), 12u);
+}
+
+TEST(CompileCache, TheBuildsAreInTheKey) {
+  Context context;
+  auto module = loadModule(context, SourceBuffer("g.ir", graph), {});
+  ASSERT_TRUE(module);
+  ArtifactEntry entry(**module, {});
+  std::map<std::string, std::string> fields;
+  for (const CacheKey::Field &field : entry.key().fields())
+    fields[field.name] = field.text;
+  EXPECT_TRUE(fields["minic"].ends_with(" " + buildIdOf(reinterpret_cast<const void *>(&loadModule)))) << fields["minic"];
+  EXPECT_EQ(fields["llvm"], llvmVersion() + " " + llvmBuildId());
+  EXPECT_GT(llvmBuildId().size(), 20u);
 }
 
 class Kept : public testing::Test {

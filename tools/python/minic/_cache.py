@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import warnings
 from ctypes import byref, c_void_p
 from typing import Dict, NamedTuple, Optional, Union
@@ -12,10 +13,26 @@ from . import _library
 from ._library import Handle, check, encode, lib
 
 
+_PACKAGE = os.path.dirname(__file__)
+
+
+def _warn(text: str) -> None:
+    """A warning at the line of the program that called this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level + 1)
+
+
+def _without_severity(text: str) -> str:
+    """Without the "error: " or "warning: " that it begins with."""
+    return text.rstrip("\n").split(": ", 1)[1]
+
+
 @_library.NOTICE
 def _notice(_: object, message: bytes) -> None:
     # One for all caches, and for ever: devices may use a cache when its object is gone.
-    warnings.warn(message.decode(errors="replace").rstrip("\n"), stacklevel=2)
+    _warn(_without_severity(message.decode(errors="replace")))
 
 
 class CacheInfo(NamedTuple):
@@ -82,6 +99,6 @@ def open_cache(cache: Union[str, Cache, None]) -> Optional[Cache]:
         except _library.MinicError as error:
             if error.code != "E0908" or cache == "must-hit":
                 raise
-            warnings.warn(f"{error}; nothing is cached", stacklevel=3)
+            _warn(f"nothing is cached: {_without_severity(str(error))}")
             return None
     return _opened[cache]

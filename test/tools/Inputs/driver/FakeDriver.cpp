@@ -2,7 +2,8 @@
 //   FAKE_CUDA_ABORT=1         loading it ends the process
 //   FAKE_CUDA_INIT=34         what cuInit answers (0)
 //   FAKE_CUDA_VERSION=11040   the driver's CUDA version (12080)
-//   FAKE_CUDA_DEVICES=2       how many devices it has (1), all called "Fake GPU", with 80 GiB
+//   FAKE_CUDA_DEVICES=2       how many devices it has (1), each with 80 GiB
+//   FAKE_CUDA_NAME=A100       what they are called (Fake GPU)
 //   FAKE_CUDA_CAPABILITY=75   their compute capability (90)
 //   FAKE_CUDA_STAMP=b         what the cubins that it links bear (nothing); it takes no cubins that bear another one
 //   FAKE_CUDA_PTX=218         what loading PTX answers, with a line for the log (0)
@@ -75,7 +76,8 @@ int cuDeviceGetCount(int *count) {
 }
 
 int cuDeviceGetName(char *name, int length, int) {
-  std::snprintf(name, size_t(length), "Fake GPU");
+  const char *text = std::getenv("FAKE_CUDA_NAME");
+  std::snprintf(name, size_t(length), "%s", text ? text : "Fake GPU");
   return 0;
 }
 
