@@ -2,6 +2,8 @@
 
 #include "Backend.h"
 #include "Lowering.h"
+#include "minic/IR/CustomOp.h"
+#include "minic/IR/PtxText.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Support/BuildId.h"
 
@@ -27,14 +29,27 @@ static std::vector<Function *> machineKernels(Module &module) {
   return kernels;
 }
 
+/// Those that are no PTX yet.
+static std::vector<Function *> writtenInIr(std::vector<Function *> kernels) {
+  std::erase_if(kernels, [](const Function *kernel) { return ptxOf(*kernel) != nullptr; });
+  return kernels;
+}
+
 static KernelCode describe(Function &kernel) {
   SharedBytes shared = sharedBytesOf(kernel);
   KernelCode code{.name = kernel.name,
-                  .dims = kernel.dimNames(),
                   .threads = threadsOf(kernel),
                   .sharedBytes = shared.declared,
                   .dynamicSharedBytes = shared.dynamic,
                   .clusterCtas = clusterCtas(kernel)};
+  if (const Operation *ptx = ptxOf(kernel)) {
+    code.entry = ptx->attr("entry")->asString()->text;
+    code.dims = ptx->dimsAttr("sizes");
+    code.dynamicSharedBytes = ptx->attr("shared") ? ptx->intAttr("shared") : 0;
+  } else {
+    for (const std::string &name : kernel.dimNames())
+      code.dims.push_back(DimExpr::name(name));
+  }
   for (Operation &op : kernel.body())
     code.waitsForLaunches |= op.is(OpKind::LaunchWait);
   for (Value *param : kernel.params()) {
@@ -79,6 +94,33 @@ static void checkKernel(Function &kernel, const KernelCode &code, const TargetIn
   });
 }
 
+/// What a target's word says: the compute capability, and whether it is for that one alone.
+static std::pair<int, bool> capabilityOf(std::string_view word) {
+  int capability = 0;
+  for (char c : word)
+    if (c >= '0' && c <= '9' && capability < 10000)
+      capability = capability * 10 + (c - '0');
+  return {capability, !word.empty() && word.back() == 'a'};
+}
+
+/// The code of a kernel that is PTX: as it was given.
+static Expected<std::string> givenPtx(Function &kernel, const TargetInfo &target) {
+  Diagnostics errors;
+  checkKernel(kernel, describe(kernel), target, errors);
+  const std::string &text = ptxOf(kernel)->attr("text")->asString()->text;
+  auto [needed, alone] = capabilityOf(ptxTarget(text));
+  int had = target.computeMajor * 10 + target.computeMinor;
+  if (alone ? needed != had : needed > had)
+    errors.push_back({.code = ErrorCode::ResourceLimit,
+                      .message = "the PTX of kernel @" + kernel.name + " is for " + ptxTarget(text) + ", and the target is " +
+                                 std::string(target.name),
+                      .loc = ptxOf(kernel)->loc(),
+                      .fix = "compile for a target that runs it, or write PTX for one"});
+  if (!errors.empty())
+    return errors;
+  return text;
+}
+
 /// LLVM code for some kernels of one module.
 static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target,
                                                      const Backend &backend, llvm::LLVMContext &context) {
@@ -107,7 +149,7 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
   if (!backend)
     return backend.takeErrors();
   llvm::LLVMContext context;
-  auto code = lower(machineKernels(module), target, **backend, context);
+  auto code = lower(writtenInIr(machineKernels(module)), target, **backend, context);
   if (!code)
     return code.takeErrors();
   if (optimize)
@@ -134,7 +176,17 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
   auto backend = Backend::create(target);
   if (!backend)
     return backend.takeErrors();
-  return compileKernels(machineKernels(module), target, **backend);
+  auto text = compileKernels(writtenInIr(machineKernels(module)), target, **backend);
+  if (!text)
+    return text.takeErrors();
+  for (Function *kernel : machineKernels(module))
+    if (ptxOf(*kernel)) {
+      auto given = givenPtx(*kernel, target);
+      if (!given)
+        return given.takeErrors();
+      *text += "\n// Kernel @" + kernel->name + ", a PTX module of its own.\n" + *given;
+    }
+  return text;
 }
 
 Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target) {
@@ -144,7 +196,7 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
   std::vector<KernelCode> result;
   Diagnostics errors;
   for (Function *kernel : machineKernels(module)) {
-    auto ptx = compileKernels({&kernel, 1}, target, **backend);
+    auto ptx = ptxOf(*kernel) ? givenPtx(*kernel, target) : compileKernels({&kernel, 1}, target, **backend);
     if (!ptx) {
       Diagnostics found = ptx.takeErrors();
       errors.insert(errors.end(), found.begin(), found.end());

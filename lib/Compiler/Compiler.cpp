@@ -322,7 +322,7 @@ namespace {
 std::map<std::pair<uint32_t, uint32_t>, std::string> placesOf(const Module &module) {
   std::map<std::pair<uint32_t, uint32_t>, std::string> places;
   for (Function *function : module.functions())
-    if (function->kind == FunctionKind::Graph)
+    if (function->isGraphLike())
       walk(function->body(), [&](Operation &op) {
         bool computes = !op.is(OpKind::Constant) && !op.is(OpKind::Broadcast) && !op.info().terminator;
         if (computes && op.loc().isValid())

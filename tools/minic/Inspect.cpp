@@ -99,7 +99,7 @@ std::string kernelText(const KernelCode &kernel) {
   std::string text = "  kernel " + kernel.name + "\n";
   if (!kernel.ops.empty())
     text += "    from " + join(kernel.ops) + "\n";
-  text += "    takes " + join(params) + (kernel.dims.empty() ? "" : "; " + join(kernel.dims)) + "\n";
+  text += "    takes " + join(params) + (kernel.dims.empty() ? "" : "; " + join(texts(kernel.dims))) + "\n";
   text += "    " + std::to_string(kernel.threads) + " threads, " + std::to_string(kernel.sharedBytes) +
           " bytes of shared memory and " + std::to_string(kernel.dynamicSharedBytes) + " more at launch\n";
   return text + "    " + std::to_string(kernel.ptx.size()) + " bytes of PTX, " + std::to_string(kernel.cubin.size()) +

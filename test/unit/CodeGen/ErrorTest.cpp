@@ -54,7 +54,7 @@ TEST(Kernels, LevelsAboveAreLeftAlone) {
   std::vector<KernelCode> described = describeKernels(*module);
   ASSERT_EQ(described.size(), 1u);
   EXPECT_EQ(described[0].params.size(), 2u);
-  EXPECT_EQ(described[0].dims, std::vector<std::string>{"M"});
+  EXPECT_EQ(described[0].dims, std::vector<DimExpr>{DimExpr::name("M")});
 }
 
 TEST(Llvm, VersionIsTheOneWeLinked) { EXPECT_EQ(llvmVersion().substr(0, 3), "22."); }
