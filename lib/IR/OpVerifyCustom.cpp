@@ -88,7 +88,7 @@ static void checkCustomKernel(const Function &custom, VerifyReporter &reporter) 
   wanted.insert(wanted.end(), custom.resultTypes.begin(), custom.resultTypes.end());
   if (kernel->params().size() != wanted.size())
     return mismatch("has " + countText(kernel->params().size(), "parameter") + ", and the op has " +
-                    countText(wanted.size(), "operand") + " and results");
+                    countText(custom.params().size(), "operand") + " and " + countText(custom.resultTypes.size(), "result"));
   for (size_t i = 0; i < wanted.size(); ++i)
     if (Type type = context.withKind(wanted[i], TypeKind::Buffer); kernel->params()[i]->type() != type)
       return mismatch("takes %" + kernel->params()[i]->name() + ": " + kernel->params()[i]->type().str() + ", and the op's " +

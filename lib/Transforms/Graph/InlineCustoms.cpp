@@ -23,10 +23,13 @@ Expected<Function *> withSizesOf(const Operation &use) {
   for (const Value *operand : use.operands())
     types.push_back(operand->type());
   auto sizes = unifySizes(custom, types);
-  if (!sizes)
-    return sizes.takeErrors();
+  if (!sizes) {
+    Diagnostic error = sizes.errors().front();
+    error.loc = use.loc();
+    return error;
+  }
   Function *copy = cloneFunction(custom, use.module().freshName(custom.name));
-  copy->removeAttr("kernel");
+  copy->kind = FunctionKind::Graph; // Its sizes are those of the graph.
   replaceSizes(*copy, *sizes);
   return copy;
 }
