@@ -180,11 +180,11 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
   if (!text)
     return text.takeErrors();
   for (Function *kernel : machineKernels(module))
-    if (ptxOf(*kernel)) {
-      auto given = givenPtx(*kernel, target);
-      if (!given)
+    if (const Operation *ptx = ptxOf(*kernel)) {
+      if (auto given = givenPtx(*kernel, target); !given)
         return given.takeErrors();
-      *text += "\n// Kernel @" + kernel->name + ", a PTX module of its own.\n" + *given;
+      *text += "\n// Kernel @" + kernel->name + " is a PTX module of its own, which was given: entry " +
+               ptx->attr("entry")->asString()->text + "\n";
     }
   return text;
 }

@@ -173,6 +173,26 @@ def run(checks):
         expected = meaning(x.astype("float64"), s)
         checks.check(f"{op} twice, y", y, expected)
         checks.check(f"{op} twice, z", z, -meaning(np.concatenate([expected, x], 1), t), rtol=1e-4, atol=1e-5)
+        # Operands that cost nothing in a region have to be in memory here: turned, repeated, constant, a table, a view.
+        for mode in ("fused", "eager"):
+            free = checks.load(f"""graph @free(%x: tensor<AxBxf32>, %v: tensor<f32>) -> (y: tensor<BxAxf32>, z: tensor<1x3xf32>, w: tensor<1x(A*B)xf32>) {{
+  %t = transpose %x, perm = [1, 0] : tensor<BxAxf32>
+  %s = broadcast %v, dims = [] : tensor<Axf32>
+  %y = custom @{op}(%t, %s) : tensor<BxAxf32>
+  %c = constant 2.0 : tensor<1x3xf32>
+  %d = constant [1.0, -2.0, 3.0] : tensor<3xf32>
+  %z = custom @{op}(%c, %d) : tensor<1x3xf32>
+  %r = reshape %x : tensor<1x(A*B)xf32>
+  %o = constant 1.0 : tensor<(A*B)xf32>
+  %w = custom @{op}(%r, %o) : tensor<1x(A*B)xf32>
+  return %y, %z, %w
+}}""", customs=[declarations(op)], mode=mode)
+            x, v = normal(5, 7), np.array(-1.5, "float32")
+            y, z, w = free(x, v)
+            wide = x.astype("float64")
+            checks.check(f"{op} of free operands {mode}, y", y, meaning(wide.T, v))
+            checks.check(f"{op} of free operands {mode}, z", z, meaning(np.full((1, 3), 2.0), np.array([1.0, -2.0, 3.0])))
+            checks.check(f"{op} of free operands {mode}, w", w, meaning(wide.reshape(1, -1), 1))
         # Sizes that are numbers, and eager runs.
         for mode in ("fused", "eager"):
             fixed = checks.load(OPS[op], dims={"M": 9, "K": 16, "N": 300}, mode=mode)
