@@ -193,6 +193,13 @@ def run(checks):
             checks.check(f"{op} of free operands {mode}, y", y, meaning(wide.T, v))
             checks.check(f"{op} of free operands {mode}, z", z, meaning(np.full((1, 3), 2.0), np.array([1.0, -2.0, 3.0])))
             checks.check(f"{op} of free operands {mode}, w", w, meaning(wide.reshape(1, -1), 1))
+        # Names of the graph are not those of the declaration, also where they are bound.
+        crossed = checks.load(f"""graph @crossed(%x: tensor<NxMxf32>, %s: tensor<Mxf32>) -> (y: tensor<NxMxf32>) {{
+  %y = custom @{op}(%x, %s) : tensor<NxMxf32>
+  return %y
+}}""", customs=[declarations(op)], dims={"N": 4, "M": 6})
+        x, s = normal(4, 6), normal(6)
+        checks.check(f"{op} with crossed names", crossed(x, s), meaning(x.astype("float64"), s))
         # Sizes that are numbers, and eager runs.
         for mode in ("fused", "eager"):
             fixed = checks.load(OPS[op], dims={"M": 9, "K": 16, "N": 300}, mode=mode)

@@ -208,7 +208,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
 TEST(ArtifactFile, HasTheDocumentedLayout) {
   std::string bytes = serializeArtifacts(samples());
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
-  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 5u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 6u);
   EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
   EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
   // The first blob is the first variant's text.
@@ -228,11 +228,11 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 6;
+  bytes[8] = 7;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 6, but minic "), std::string::npos);
-  EXPECT_NE(artifacts.errors().front().message.find(" reads format 5"), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 7, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 6"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }
 
