@@ -33,7 +33,7 @@ extern "C" {
 /* The version of this interface. Within one major version functions and fields are only added; structs that may grow begin with
  * their own size. */
 #define MINIC_API_MAJOR 1
-#define MINIC_API_MINOR 1
+#define MINIC_API_MINOR 2
 #define MINIC_API_VERSION ((MINIC_API_MAJOR << 16) | MINIC_API_MINOR)
 
 /* MINIC_API_VERSION as the library was built. A program fits if the major versions are equal and its minor version is not greater.

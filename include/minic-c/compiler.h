@@ -33,6 +33,9 @@ typedef struct MinicCompileOptions {
   const char *matmul; /* Whose matrix products: "generated" kernels, "cublaslt" (a library that is opened when it is first used; no
                          exact numerics), or "auto": generated ones, unless tuning found others quicker; NULL: "auto". */
   MinicCache *cache;  /* Where artifacts are kept for later processes, and taken from; NULL: nowhere. Since 1.1. */
+  const char *const *customs; /* Declarations of custom ops that the text uses, with their kernels; may be NULL. They are put behind
+                                 the text. Since 1.2. */
+  size_t num_customs;
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */

@@ -43,16 +43,14 @@ Expected<std::vector<int64_t>> evaluate(const std::vector<DimExpr> &shape, const
 
 /// Kernels take sizes as i32, and a launch the product of its grid as one number.
 Expected<void> checkLaunch(const KernelCode &kernel, std::span<const int64_t> grid, const DimBindings &dims) {
-  for (const std::string &name : kernel.dims) {
-    auto it = dims.find(name);
-    if (it == dims.end())
-      return Diagnostic{.code = ErrorCode::UnboundDim,
-                        .message = "dimension '" + name + "' of kernel '" + kernel.name + "' has no value"};
-    if (it->second > INT32_MAX)
+  auto sizes = evaluate(kernel.dims, dims, "kernel '" + kernel.name + "'");
+  if (!sizes)
+    return sizes.takeErrors();
+  for (size_t i = 0; i < sizes->size(); ++i)
+    if ((*sizes)[i] > INT32_MAX)
       return Diagnostic{.code = ErrorCode::ResourceLimit,
-                        .message = "dimension '" + name + "' of kernel '" + kernel.name + "' is " + std::to_string(it->second) +
-                                   ", the limit is 2147483647"};
-  }
+                        .message = "dimension '" + kernel.dims[i].str() + "' of kernel '" + kernel.name + "' is " +
+                                   std::to_string((*sizes)[i]) + ", the limit is 2147483647"};
   int64_t programs = 1;
   for (int64_t size : grid)
     if (__builtin_mul_overflow(programs, size, &programs))

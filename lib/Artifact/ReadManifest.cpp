@@ -158,12 +158,9 @@ private:
     kernel.name = place["name"].text();
     kernel.ops = place["ops"].list(readText);
     kernel.params = place["params"].list(readParam);
-    kernel.dims = place["dims"].list([](const Place &place) {
-      std::string name = place.text();
-      if (!isDimName(name))
-        place.refuse("is no name of a size: " + inQuotes(name));
-      return name;
-    });
+    kernel.dims = place["dims"].list(readDim);
+    if (place.has("entry"))
+      kernel.entry = place["entry"].text();
     kernel.threads = place["threads"].number(0, INT32_MAX);
     kernel.sharedBytes = place["sharedBytes"].number(0, INT32_MAX);
     kernel.dynamicSharedBytes = place["dynamicSharedBytes"].number(0, INT32_MAX);

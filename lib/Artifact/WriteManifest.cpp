@@ -53,10 +53,12 @@ private:
     Json json = {{"name", kernel.name},
                  {"ops", kernel.ops},
                  {"params", std::move(params)},
-                 {"dims", kernel.dims},
+                 {"dims", sizes(kernel.dims)},
                  {"threads", kernel.threads},
                  {"sharedBytes", kernel.sharedBytes},
                  {"dynamicSharedBytes", kernel.dynamicSharedBytes}};
+    if (!kernel.entry.empty())
+      json["entry"] = kernel.entry;
     if (kernel.clusterCtas > 1)
       json["clusterCtas"] = kernel.clusterCtas;
     if (kernel.waitsForLaunches)

@@ -12,6 +12,7 @@ struct Request {
   CompileOptions options;
   std::string name;
   std::shared_ptr<Device> device; ///< May be null.
+  std::string customs;            ///< What goes behind the text.
 };
 
 std::string textOr(const char *text, std::string other) { return text ? text : other; }
@@ -54,6 +55,13 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
       return badArgument("options.specializations[" + std::to_string(i) + "]", "is NULL, expected a text");
     request.options.specializations.emplace_back(options.specializations[i]);
   }
+  if (options.num_customs && !options.customs)
+    return badArgument("options.customs", "is NULL, expected " + std::to_string(options.num_customs) + " texts");
+  for (size_t i = 0; i < options.num_customs; ++i) {
+    if (!options.customs[i])
+      return badArgument("options.customs[" + std::to_string(i) + "]", "is NULL, expected a text");
+    request.customs += "\n" + std::string(options.customs[i]);
+  }
   if (options.device) {
     auto device = use<DeviceObject>(options.device, "options.device");
     if (!device)
@@ -76,7 +84,7 @@ template <typename Work> MinicError *withModule(std::string text, std::string na
     auto request = readOptions(given, std::move(name));
     if (!request)
       return request.takeErrors();
-    SourceBuffer source(request->name, std::move(text));
+    SourceBuffer source(request->name, std::move(text) + request->customs);
     failed = guarded(
         [&]() -> Expected<void> {
           Context context;
@@ -191,7 +199,7 @@ MinicError *minic_executable_specialize(MinicExecutable *executable, const char 
     auto request = readOptions(options, "text");
     if (!request)
       return request.takeErrors();
-    SourceBuffer source(request->name, std::move(*copied));
+    SourceBuffer source(request->name, std::move(*copied) + request->customs);
     failed = guarded([&] { return specializeByShape(*(*object)->executable, source, request->options); }, &source);
     return {};
   });

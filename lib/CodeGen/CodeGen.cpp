@@ -2,6 +2,8 @@
 
 #include "Backend.h"
 #include "Lowering.h"
+#include "minic/IR/CustomOp.h"
+#include "minic/IR/PtxText.h"
 #include "minic/IR/SharedLayout.h"
 #include "minic/Support/BuildId.h"
 
@@ -32,14 +34,27 @@ static std::vector<Function *> machineKernels(Module &module) {
   return kernels;
 }
 
+/// Those that are no PTX yet.
+static std::vector<Function *> writtenInIr(std::vector<Function *> kernels) {
+  std::erase_if(kernels, [](const Function *kernel) { return ptxOf(*kernel) != nullptr; });
+  return kernels;
+}
+
 static KernelCode describe(Function &kernel) {
   SharedBytes shared = sharedBytesOf(kernel);
   KernelCode code{.name = kernel.name,
-                  .dims = kernel.dimNames(),
                   .threads = threadsOf(kernel),
                   .sharedBytes = shared.declared,
                   .dynamicSharedBytes = shared.dynamic,
                   .clusterCtas = clusterCtas(kernel)};
+  if (const Operation *ptx = ptxOf(kernel)) {
+    code.entry = ptx->attr("entry")->asString()->text;
+    code.dims = ptx->dimsAttr("sizes");
+    code.dynamicSharedBytes = ptx->attr("shared") ? ptx->intAttr("shared") : 0;
+  } else {
+    for (const std::string &name : kernel.dimNames())
+      code.dims.push_back(DimExpr::name(name));
+  }
   for (Operation &op : kernel.body())
     code.waitsForLaunches |= op.is(OpKind::LaunchWait);
   for (Value *param : kernel.params()) {
@@ -84,6 +99,33 @@ static void checkKernel(Function &kernel, const KernelCode &code, const TargetIn
   });
 }
 
+/// What a target's word says: the compute capability, and whether it is for that one alone.
+static std::pair<int, bool> capabilityOf(std::string_view word) {
+  int capability = 0;
+  for (char c : word)
+    if (c >= '0' && c <= '9' && capability < 10000)
+      capability = capability * 10 + (c - '0');
+  return {capability, !word.empty() && word.back() == 'a'};
+}
+
+/// The code of a kernel that is PTX: as it was given.
+static Expected<std::string> givenPtx(Function &kernel, const TargetInfo &target) {
+  Diagnostics errors;
+  checkKernel(kernel, describe(kernel), target, errors);
+  const std::string &text = ptxOf(kernel)->attr("text")->asString()->text;
+  auto [needed, alone] = capabilityOf(ptxTarget(text));
+  int had = target.computeMajor * 10 + target.computeMinor;
+  if (alone ? needed != had : needed > had)
+    errors.push_back({.code = ErrorCode::ResourceLimit,
+                      .message = "the PTX of kernel @" + kernel.name + " is for " + ptxTarget(text) + ", and the target is " +
+                                 std::string(target.name),
+                      .loc = ptxOf(kernel)->loc(),
+                      .fix = "compile for a target that runs it, or write PTX for one"});
+  if (!errors.empty())
+    return errors;
+  return text;
+}
+
 /// LLVM code for some kernels of one module.
 static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target,
                                                      const Backend &backend, llvm::LLVMContext &context) {
@@ -112,7 +154,7 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
   if (!backend)
     return backend.takeErrors();
   llvm::LLVMContext context;
-  auto code = lower(machineKernels(module), target, **backend, context);
+  auto code = lower(writtenInIr(machineKernels(module)), target, **backend, context);
   if (!code)
     return code.takeErrors();
   if (optimize)
@@ -171,34 +213,47 @@ static void inParallel(size_t count, const std::function<void(size_t)> &work) {
 }
 
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
-  auto kernels = KernelModule::lower(machineKernels(module), target);
-  return kernels ? kernels->emitPtx() : Expected<std::string>(kernels.takeErrors());
+  auto kernels = KernelModule::lower(writtenInIr(machineKernels(module)), target);
+  if (!kernels)
+    return kernels.takeErrors();
+  auto text = kernels->emitPtx();
+  if (!text)
+    return text.takeErrors();
+  for (Function *kernel : machineKernels(module))
+    if (const Operation *ptx = ptxOf(*kernel)) {
+      if (auto given = givenPtx(*kernel, target); !given)
+        return given.takeErrors();
+      *text += "\n// Kernel @" + kernel->name + " is a PTX module of its own, which was given: entry " +
+               ptx->attr("entry")->asString()->text + "\n";
+    }
+  return text;
 }
 
 Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target) {
-  std::vector<Function *> kernels = machineKernels(module);
-  std::vector<KernelModule> modules;
   std::vector<KernelCode> result;
+  std::vector<std::pair<size_t, KernelModule>> modules; ///< With the kernel's place in the result.
   Diagnostics errors;
   auto keepErrors = [&](Diagnostics found) { errors.insert(errors.end(), found.begin(), found.end()); };
-  for (Function *kernel : kernels) {
-    auto lowered = KernelModule::lower({&kernel, 1}, target);
-    if (!lowered) {
-      keepErrors(lowered.takeErrors());
-      continue;
-    }
-    modules.push_back(std::move(*lowered));
+  auto keep = [&](size_t place, Expected<std::string> ptx) {
+    if (ptx)
+      result[place].ptx = std::move(*ptx);
+    else
+      keepErrors(ptx.takeErrors());
+  };
+  for (Function *kernel : machineKernels(module)) {
     result.push_back(describe(*kernel));
+    if (ptxOf(*kernel))
+      keep(result.size() - 1, givenPtx(*kernel, target));
+    else if (auto lowered = KernelModule::lower({&kernel, 1}, target))
+      modules.emplace_back(result.size() - 1, std::move(*lowered));
+    else
+      keepErrors(lowered.takeErrors());
   }
   // LLVM takes most of the time that compiling takes.
   std::vector<std::optional<Expected<std::string>>> texts(modules.size());
-  inParallel(modules.size(), [&](size_t i) { texts[i] = modules[i].emitPtx(); });
-  for (size_t i = 0; i < modules.size(); ++i) {
-    if (*texts[i])
-      result[i].ptx = std::move(**texts[i]);
-    else
-      keepErrors(texts[i]->takeErrors());
-  }
+  inParallel(modules.size(), [&](size_t i) { texts[i] = modules[i].second.emitPtx(); });
+  for (size_t i = 0; i < modules.size(); ++i)
+    keep(modules[i].first, std::move(*texts[i]));
   if (!errors.empty())
     return errors;
   return result;

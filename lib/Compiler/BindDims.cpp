@@ -1,60 +1,12 @@
 #include "BindDims.h"
 
 #include "minic/IR/Builder.h"
+#include "minic/IR/CustomOp.h"
 
 #include <algorithm>
 
 namespace minic {
 namespace {
-
-using DimSizes = std::map<std::string, DimExpr, std::less<>>;
-
-class Binder {
-public:
-  Binder(Module &module, const DimSizes &sizes) : context(module.context()), sizes(sizes) {}
-
-  Type bind(Type type) {
-    std::vector<DimExpr> shape;
-    for (const DimExpr &dim : type.shape())
-      shape.push_back(dim.substitute(sizes));
-    return shape == type.shape() ? type : context.withShape(type, std::move(shape));
-  }
-
-  Attribute bind(const Attribute &attribute) {
-    if (attribute.asInt())
-      return attribute;
-    if (auto dim = attribute.asDim())
-      return Attribute(dim->substitute(sizes));
-    if (const AttributeList *list = attribute.asList()) {
-      AttributeList bound;
-      for (const Attribute &element : *list)
-        bound.push_back(bind(element));
-      return bound;
-    }
-    return attribute;
-  }
-
-  void bind(Function &function) {
-    for (Value *param : function.params())
-      param->setType(bind(param->type()));
-    for (Type &type : function.resultTypes)
-      type = bind(type);
-    walk(function.body(), [&](Operation &op) {
-      for (Value *result : op.results())
-        result->setType(bind(result->type()));
-      for (unsigned r = 0; r < op.numRegions(); ++r)
-        for (Value *argument : op.region(r).arguments())
-          argument->setType(bind(argument->type()));
-      std::vector<NamedAttribute> attrs(op.attrs().begin(), op.attrs().end());
-      for (const NamedAttribute &attribute : attrs)
-        op.setAttr(attribute.name, bind(attribute.value));
-    });
-  }
-
-private:
-  Context &context;
-  const DimSizes &sizes;
-};
 
 /// What is known once sizes are replaced: facts of numbers hold or do not.
 Expected<void> bindFacts(Function &function, const DimSizes &sizes) {
@@ -75,9 +27,19 @@ Expected<void> bindFacts(Function &function, const DimSizes &sizes) {
   return {};
 }
 
-Expected<void> replaceSizes(Function &function, const DimSizes &sizes) {
-  Binder(function.module(), sizes).bind(function);
+Expected<void> bindSizes(Function &function, const DimSizes &sizes) {
+  replaceSizes(function, sizes);
   return bindFacts(function, sizes);
+}
+
+/// The functions whose sizes have one set of names. Custom ops and their kernels have names of their own.
+std::vector<Function *> sharingNames(const Module &module) {
+  std::vector<Function *> functions(module.functions().begin(), module.functions().end());
+  std::erase_if(functions, [&](const Function *function) { return function->kind == FunctionKind::Custom; });
+  for (const Function *custom : module.functions())
+    if (custom->kind == FunctionKind::Custom)
+      std::erase(functions, kernelOf(*custom));
+  return functions;
 }
 
 } // namespace
@@ -85,8 +47,9 @@ Expected<void> replaceSizes(Function &function, const DimSizes &sizes) {
 Expected<void> bindDimNames(Module &module, const DimBindings &dims) {
   if (dims.empty())
     return {};
+  std::vector<Function *> functions = sharingNames(module);
   std::vector<std::string> known;
-  for (Function *function : module.functions())
+  for (Function *function : functions)
     for (const std::string &name : function->dimNames())
       if (std::find(known.begin(), known.end(), name) == known.end())
         known.push_back(name);
@@ -103,8 +66,8 @@ Expected<void> bindDimNames(Module &module, const DimBindings &dims) {
       return Diagnostic{.code = ErrorCode::BadDim, .message = "dim " + name + " cannot be " + std::to_string(value)};
   }
   DimSizes sizes(dims.begin(), dims.end());
-  for (Function *function : module.functions())
-    if (auto done = replaceSizes(*function, sizes); !done)
+  for (Function *function : functions)
+    if (auto done = bindSizes(*function, sizes); !done)
       return done.takeErrors();
   return {};
 }
@@ -130,7 +93,7 @@ Expected<void> applyFacts(Function &graph) {
       ++i;
       continue;
     }
-    if (auto done = replaceSizes(graph, {*size}); !done)
+    if (auto done = bindSizes(graph, {*size}); !done)
       return done.takeErrors();
     i = 0;
   }

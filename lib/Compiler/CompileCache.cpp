@@ -100,7 +100,7 @@ static CacheKey keyOf(const Module &module, const CompileOptions &options) {
 ArtifactEntry::ArtifactEntry(const Module &module, const CompileOptions &options)
     : name(keyOf(module, options)), places(placesOf(module)) {
   for (const Function *function : module.functions())
-    if (function->kind != FunctionKind::Kernel)
+    if (function->kind == FunctionKind::Graph || function->kind == FunctionKind::Plan)
       title += (title.empty() ? "@" : ", @") + function->name;
   title += " for " + std::string(module.target);
 }

@@ -322,7 +322,7 @@ namespace {
 std::map<std::pair<uint32_t, uint32_t>, std::string> placesOf(const Module &module) {
   std::map<std::pair<uint32_t, uint32_t>, std::string> places;
   for (Function *function : module.functions())
-    if (function->kind == FunctionKind::Graph)
+    if (function->isGraphLike())
       walk(function->body(), [&](Operation &op) {
         bool computes = !op.is(OpKind::Constant) && !op.is(OpKind::Broadcast) && !op.info().terminator;
         if (computes && op.loc().isValid())
@@ -347,9 +347,19 @@ static Expected<Artifact> compileChosen(Module &module, const Function &chosen, 
   if (!artifact)
     return artifact.takeErrors();
   artifact->text = printModule(module);
+  std::map<std::string, std::vector<Operation *>> launches;
+  for (Function *function : module.functions())
+    if (function->kind == FunctionKind::Plan)
+      walk(function->body(), [&](Operation &op) {
+        if (op.is(OpKind::Launch))
+          launches[op.attr("kernel")->asSymbol()->name].push_back(&op);
+      });
   for (KernelCode &kernel : artifact->kernels) {
     std::set<std::pair<uint32_t, uint32_t>> found;
-    walk(module.find(kernel.name)->body(), [&](Operation &op) { found.insert({op.loc().line, op.loc().column}); });
+    auto find = [&](Operation &op) { found.insert({op.loc().line, op.loc().column}); };
+    walk(module.find(kernel.name)->body(), find);
+    for (Operation *launch : launches[kernel.name]) // Of a custom op's kernel it is the use.
+      find(*launch);
     for (const auto &place : found)
       if (auto op = places.find(place); op != places.end())
         kernel.ops.push_back(op->second);

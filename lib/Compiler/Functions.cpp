@@ -1,6 +1,8 @@
 // Which function of a module is meant.
 #include "minic/Compiler/Compiler.h"
 
+#include "minic/IR/CustomOp.h"
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -54,7 +56,9 @@ static Diagnostic nothing(std::string_view what) {
 
 Expected<Function *> chooseFunction(Module &module, const std::string &name) {
   if (!name.empty())
-    return pick(module, name, "graph or plan", [](const Function &function) { return function.kind != FunctionKind::Kernel; });
+    return pick(module, name, "graph or plan", [](const Function &function) {
+      return function.kind == FunctionKind::Graph || function.kind == FunctionKind::Plan;
+    });
   auto plan = pick(module, name, "plan", [](const Function &function) { return function.kind == FunctionKind::Plan; });
   if (!plan || *plan)
     return plan;
@@ -83,11 +87,23 @@ Expected<void> keepOnly(Module &module, const std::string &name) {
   if (!chosen)
     return chosen.takeErrors();
   std::set<const Function *> kept;
-  for (Function *function : withThoseBehind(**chosen)) {
-    kept.insert(function);
+  std::vector<const Function *> waiting;
+  auto keep = [&](const Function *function) {
+    if (function && kept.insert(function).second)
+      waiting.push_back(function);
+  };
+  for (Function *function : withThoseBehind(**chosen))
+    keep(function);
+  while (!waiting.empty()) {
+    const Function *function = waiting.back();
+    waiting.pop_back();
+    if (function->kind == FunctionKind::Custom)
+      keep(kernelOf(*function));
     walk(function->body(), [&](Operation &op) {
       if (op.is(OpKind::Launch))
-        kept.insert(module.find(op.attr("kernel")->asSymbol()->name));
+        keep(module.find(op.attr("kernel")->asSymbol()->name));
+      else if (op.is(OpKind::Custom) || op.is(OpKind::Ptx))
+        keep(customOf(op));
     });
   }
   std::vector<Function *> functions(module.functions().begin(), module.functions().end());

@@ -21,7 +21,8 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   auto add = [&](std::string_view name, Level level) { steps.push_back({findPass(name), level}); };
 
   if (stage >= Stage::Fused) {
-    add("expand-composites", Level::Graph); // First: no other pass knows them.
+    add("inline-customs", Level::Graph);    // First: what their bodies hold fuses with what is around them.
+    add("expand-composites", Level::Graph); // No other pass knows them.
     add("canonicalize", Level::Graph);
     add("cse", Level::Graph);
     add("dce", Level::Graph);              // Before fuse: a dead op would become a region with an output.

@@ -1,5 +1,6 @@
 #include "minic/Driver/FusedRegions.h"
 
+#include "minic/Driver/CustomUses.h"
 #include "minic/Driver/Driver.h"
 #include "minic/IR/Builder.h"
 #include "minic/IR/Printer.h"
@@ -22,6 +23,7 @@ std::string moduleText(const Function &origin, Level level, std::span<const Type
   module.target = from.target;
   module.numerics = from.numerics;
   Function &graph = *module.addFunction(FunctionKind::Graph, level, origin.name);
+  copyCustoms(from, module);
   for (size_t i = 0; i < params.size(); ++i)
     graph.body().addArgument(params[i], "x" + std::to_string(i));
   Builder builder(graph.body());

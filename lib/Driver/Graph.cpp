@@ -49,6 +49,15 @@ Tensor Graph::input(std::string_view name, DType dtype, const Shape &shape, std:
 }
 
 void Graph::output(std::string_view name, Operand tensor) { state->output(name, tensor); }
+void Graph::declare(std::string_view text, std::source_location at) { state->declare(text, at); }
+
+std::vector<Tensor> Graph::custom(std::string_view name, const std::vector<Operand> &operands, std::source_location at) {
+  std::vector<Tensor> results;
+  for (Value *value : state->custom(name, operands, at))
+    results.push_back(state->tensor(value));
+  return results;
+}
+
 std::string Graph::text() const { return state->text(); }
 Diagnostics Graph::errors() const { return state->errors(); }
 void Graph::addOrigins(Diagnostics &findings) const { state->addOrigins(findings); }

@@ -1,5 +1,7 @@
 #include "GraphState.h"
 
+#include "minic/IR/CustomOp.h"
+#include "minic/IR/Parser.h"
 #include "minic/IR/Printer.h"
 #include "minic/IR/Verifier.h"
 
@@ -125,6 +127,52 @@ void GraphState::output(std::string_view name, const Operand &operand) {
   result->setOperands(values);
   function->resultNames.emplace_back(name);
   function->resultTypes.push_back(value->type());
+}
+
+//===- Custom ops -===//
+
+/// Declarations are kept as they are written, behind the graph: there they do not move its lines.
+void GraphState::declare(std::string_view text, std::source_location at) {
+  std::string all = declared + (declared.empty() ? "" : "\n") + std::string(text);
+  // A graph's text has its header in front, so that declarations have none.
+  auto parsed = parseModule(context, SourceBuffer("declarations", "minic 1\n" + all));
+  Diagnostics wrong = parsed ? verify(**parsed) : parsed.takeErrors();
+  for (const Function *other : parsed ? (*parsed)->functions() : std::span<Function *const>())
+    if (other->kind == FunctionKind::Graph || other->kind == FunctionKind::Plan || other->name == function->name)
+      wrong.push_back({.code = ErrorCode::BadStructure,
+                       .message = "@" + other->name + " cannot stand among declarations",
+                       .fix = "declare custom ops and their kernels, by names that the graph does not have"});
+  for (Diagnostic &error : wrong) {
+    if (error.loc.isValid())
+      error.message = "line " + std::to_string(error.loc.line - 1) + " of the declarations: " + error.message;
+    report(std::move(error), at);
+  }
+  if (!wrong.empty())
+    return;
+  for (const Function *function : (*parsed)->functions())
+    if (!module.find(function->name))
+      copyFunction(*function, module, function->name);
+  declared = std::move(all);
+}
+
+std::vector<Value *> GraphState::custom(std::string_view name, const std::vector<Operand> &operands, std::source_location at) {
+  const Function *custom = module.find(name);
+  size_t numResults = custom && custom->kind == FunctionKind::Custom ? custom->resultTypes.size() : 1;
+  std::vector<Value *> results(numResults, nullptr);
+  Call call = GraphState::call("custom", operands, false);
+  if (call.graph && call.graph.get() != this)
+    report({.code = ErrorCode::OperandType, .message = "operands of @" + std::string(name) + " are tensors of another graph"}, at);
+  if (call.graph.get() != this || !call.sound)
+    return results;
+  std::vector<Type> types(numResults, call.values[0]->type()); // What a wrong use is checked with.
+  Operation *op = link(OpKind::Custom, call.values, types, {{"op", Attribute::symbol(std::string(name))}}, at);
+  std::vector<Type> inferred = inferResultTypes(*op);
+  for (size_t i = 0; i < numResults; ++i)
+    if (inferred[i])
+      op->result(unsigned(i))->setType(inferred[i]);
+  if (check(op, at))
+    results.assign(op->results().begin(), op->results().end());
+  return results;
 }
 
 //===- Operands -===//
@@ -280,7 +328,7 @@ std::vector<Tensor> GraphState::reduce(const Call &call, const Axes &axes, const
 
 //===- The whole -===//
 
-std::string GraphState::text() const { return printFunction(*function); }
+std::string GraphState::text() const { return printFunction(*function) + (declared.empty() ? "" : "\n" + declared + "\n"); }
 
 Diagnostics GraphState::errors() const {
   if (!findings.empty() || !function->resultNames.empty())

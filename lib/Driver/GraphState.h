@@ -39,6 +39,9 @@ public:
   Value *constant(Type type, Attribute number, std::source_location at);
   /// `value` under the shape, its axis a as axis dims[a], or aligned at the end.
   Value *broadcast(Value *value, std::vector<DimExpr> shape, std::optional<std::vector<int64_t>> dims, std::source_location at);
+  void declare(std::string_view text, std::source_location at);
+  /// The results; one null value if something is wrong, or as many as the declaration says.
+  std::vector<Value *> custom(std::string_view name, const std::vector<Operand> &operands, std::source_location at);
   std::vector<Tensor> reduce(const Call &call, const Axes &axes, const std::vector<Operand> &identities, const Combiner &combiner);
 
   /// The sizes, or nullopt if one is none, which is reported.
@@ -63,6 +66,7 @@ private:
   bool fillCombiner(const Call &call, Operation *op, const Combiner &combiner);
 
   Module module{context};
+  std::string declared; ///< The texts of declarations; the functions are in the module as well.
   Function *function;
   Operation *result; ///< The function's `return`.
   Block *block;      ///< Where operations go: the function's body, or a combiner.

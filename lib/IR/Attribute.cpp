@@ -13,6 +13,14 @@ const Attribute *RecordAttr::find(std::string_view field) const {
   return nullptr;
 }
 
+/// Lines stay lines, so that a text of many can be read; only what would end the string is escaped.
+static std::string quotedText(std::string_view text) {
+  std::string quoted = "\"";
+  for (char c : text)
+    quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return quoted + "\"";
+}
+
 bool operator==(const RecordAttr &a, const RecordAttr &b) { return a.name == b.name && a.fields == b.fields; }
 
 Attribute Attribute::ints(const std::vector<int64_t> &values) { return AttributeList(values.begin(), values.end()); }
@@ -92,6 +100,8 @@ std::string Attribute::str(DType dtype) const {
     return word->text;
   if (auto *symbol = asSymbol())
     return "@" + symbol->name;
+  if (auto *string = asString())
+    return quotedText(string->text);
   if (auto *dim = std::get_if<DimExpr>(&value))
     return dim->str();
   if (auto *list = asList()) {

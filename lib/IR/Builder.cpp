@@ -77,8 +77,11 @@ Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map) 
 }
 
 Function *cloneFunction(const Function &function, std::string name) {
-  Module &module = function.module();
-  Function *copy = module.addFunction(function.kind, function.level, std::move(name), module.after(function));
+  return copyFunction(function, function.module(), std::move(name), function.module().after(function));
+}
+
+Function *copyFunction(const Function &function, Module &to, std::string name, Function *before) {
+  Function *copy = to.addFunction(function.kind, function.level, std::move(name), before);
   copy->loc = function.loc;
   copy->resultNames = function.resultNames;
   copy->resultTypes = function.resultTypes;
@@ -105,5 +108,60 @@ std::vector<Value *> inlineBlock(Builder &builder, Block &block, std::span<Value
     results.push_back(map(operand));
   return results;
 }
+
+//===- Sizes -===//
+
+namespace {
+
+class SizeReplacer {
+public:
+  SizeReplacer(Module &module, const DimSizes &sizes) : context(module.context()), sizes(sizes) {}
+
+  Type replace(Type type) {
+    std::vector<DimExpr> shape;
+    for (const DimExpr &dim : type.shape())
+      shape.push_back(dim.substitute(sizes));
+    return shape == type.shape() ? type : context.withShape(type, std::move(shape));
+  }
+
+  Attribute replace(const Attribute &attribute) {
+    if (attribute.asInt())
+      return attribute;
+    if (auto dim = attribute.asDim())
+      return Attribute(dim->substitute(sizes));
+    if (const AttributeList *list = attribute.asList()) {
+      AttributeList replaced;
+      for (const Attribute &element : *list)
+        replaced.push_back(replace(element));
+      return replaced;
+    }
+    return attribute;
+  }
+
+  void replace(Function &function) {
+    for (Value *param : function.params())
+      param->setType(replace(param->type()));
+    for (Type &type : function.resultTypes)
+      type = replace(type);
+    walk(function.body(), [&](Operation &op) {
+      for (Value *result : op.results())
+        result->setType(replace(result->type()));
+      for (unsigned r = 0; r < op.numRegions(); ++r)
+        for (Value *argument : op.region(r).arguments())
+          argument->setType(replace(argument->type()));
+      std::vector<NamedAttribute> attrs(op.attrs().begin(), op.attrs().end());
+      for (const NamedAttribute &attribute : attrs)
+        op.setAttr(attribute.name, replace(attribute.value));
+    });
+  }
+
+private:
+  Context &context;
+  const DimSizes &sizes;
+};
+
+} // namespace
+
+void replaceSizes(Function &function, const DimSizes &sizes) { SizeReplacer(function.module(), sizes).replace(function); }
 
 } // namespace minic

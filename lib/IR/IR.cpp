@@ -176,7 +176,7 @@ void Block::insertBefore(Operation *op, Operation *where) {
 
 //===- Function -===//
 
-static constexpr std::array<std::string_view, 3> kindNames = {"graph", "kernel", "plan"};
+static constexpr std::array<std::string_view, 4> kindNames = {"graph", "kernel", "plan", "custom"};
 static constexpr std::array<std::string_view, 6> levelNames = {"graph", "fused", "tile", "masked", "machine", "plan"};
 
 std::string_view functionKindName(FunctionKind kind) { return kindNames[size_t(kind)]; }

@@ -133,6 +133,29 @@ Token Lexer::lexNumber() {
   return kind == TokenKind::Error ? fail(token, ErrorCode::BadNumber, "a number such as `3`, `-1.5`, `2e-3` or `0x1.8p3`") : token;
 }
 
+/// `\"` and `\\` are a quote and a backslash; all else stands for itself, ends of lines too.
+Token Lexer::lexString() {
+  auto isPlain = [](char c) { return (c >= 32 && c < 127) || c == '\n' || c == '\t' || c == '\r'; };
+  size_t end = pos + 1;
+  bool good = true;
+  for (; good && end < source.size() && source[end] != '"'; ++end)
+    if (source[end] == '\\')
+      good = ++end < source.size() && (source[end] == '"' || source[end] == '\\');
+    else
+      good = isPlain(source[end]);
+  bool closed = good && end < source.size();
+  Token token = take(TokenKind::String, std::min(end + closed, source.size()) - pos);
+  for (size_t i = token.begin; i < pos; ++i)
+    if (source[i] == '\n') {
+      ++line;
+      lineStart = i + 1;
+    }
+  lastEnd = here();
+  if (!good)
+    return fail(token, ErrorCode::UnexpectedToken, R"(printable ASCII, `\"` or `\\` in a string)");
+  return closed ? token : fail(token, ErrorCode::UnexpectedToken, "`\"` at the end of the string");
+}
+
 Token Lexer::lex() {
   skipBlank();
   if (pos == source.size())
@@ -145,6 +168,8 @@ Token Lexer::lex() {
     return lexSigil(TokenKind::Symbol, "the name of a function after `@`");
   case '#':
     return lexSigil(TokenKind::Hash, "a name after `#`");
+  case '"':
+    return lexString();
   case '(':
     return take(TokenKind::LParen, 1);
   case ')':

@@ -18,6 +18,7 @@ enum class TokenKind : uint8_t {
   Hash,    ///< `#rows`
   Integer, ///< `12`, `-3`, `0x1f`; of any length
   Float,   ///< `1.5`, `-2e-3`, `0x1.8p3`, `-inf` (`inf` and `nan` are identifiers)
+  String,  ///< `"text"`, of several lines too
   LParen,
   RParen,
   LBrace,
@@ -79,6 +80,7 @@ public:
 private:
   Token lex();
   Token lexNumber();
+  Token lexString();
   Token lexSigil(TokenKind kind, std::string_view expected);
   Token lexBadBytes();
   Token fail(Token token, ErrorCode code, std::string_view expected) const;

@@ -51,6 +51,7 @@ private:
   bool parseLevel();
   bool parseFacts();
   void nameResults(std::vector<ResultText> &results);
+  bool isFunctionWord() const;
   bool isFunctionStart();
   void skipToFunction(bool orBrace);
 

@@ -1,6 +1,7 @@
 // What the hooks and the column checks share: words for messages, small questions, and what result types follow from.
 #include "OpVerify.h"
 
+#include "minic/IR/CustomOp.h"
 #include "minic/IR/Verifier.h"
 
 #include <algorithm>
@@ -174,6 +175,15 @@ std::vector<Type> inferResultTypes(const Operation &op) {
     types.resize(op.numOperands());
     for (unsigned i = 0; i < types.size(); ++i)
       types[i] = reducedType(op, i);
+    return types;
+  case OpKind::Custom:
+    if (const Function *custom = customOf(op)) {
+      std::vector<Type> operands;
+      for (const Value *operand : op.operands())
+        operands.push_back(operand->type());
+      if (auto sizes = unifySizes(*custom, operands))
+        return customResults(*custom, *sizes);
+    }
     return types;
   case OpKind::Fusion:
     if (const Operation *yield = op.numRegions() ? op.region().back() : nullptr; yield && yield->is(OpKind::Yield)) {

@@ -70,6 +70,8 @@ void verifySharedAccess(Operation &op, VerifyReporter &reporter);
 void verifyPlanMemory(Operation &op, VerifyReporter &reporter);
 void verifyLaunch(Operation &op, VerifyReporter &reporter);
 void verifyLibraryCall(Operation &op, VerifyReporter &reporter);
+void verifyCustom(Operation &op, VerifyReporter &reporter);
+void verifyPtx(Operation &op, VerifyReporter &reporter);
 
 /// What one operation's result types follow from; null where the operation is not well formed. They check all that they rely on,
 /// since builders ask before anything is verified.
@@ -82,6 +84,11 @@ Type concatenatedType(const Operation &op);
 Type gatheredType(const Operation &op);
 Type meanType(const Operation &op);
 Type argmaxType(const Operation &op);
+
+/// What a declaration of a custom op says: sizes that its operands have, and a kernel that takes what the op takes.
+void checkCustom(const Function &custom, VerifyReporter &reporter);
+/// A custom op uses only those that are declared before it, so none contains itself; and what is used stays of a bounded size.
+void checkCustomNesting(Module &module, VerifyReporter &reporter);
 
 /// The number that an index is; `otherwise` if it is not a constant.
 int64_t constantOf(const Value &value, int64_t otherwise);

@@ -30,6 +30,8 @@ std::string attrKindText(const AttrSpec &spec) {
     return "a schedule, `#rows<...>`, `#matmul<...>` or `#library<...>`";
   case AttrKind::Numbers:
     return "a list of numbers";
+  case AttrKind::String:
+    return "a text in double quotes";
   }
   return {};
 }
@@ -65,6 +67,8 @@ bool attributeFits(const Attribute &value, const AttrSpec &spec) {
   case AttrKind::Numbers:
     return value.asList() && std::all_of(value.asList()->begin(), value.asList()->end(),
                                          [](const Attribute &entry) { return entry.asNumber().has_value(); });
+  case AttrKind::String:
+    return value.asString() != nullptr;
   }
   return false;
 }

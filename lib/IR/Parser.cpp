@@ -75,17 +75,17 @@ void ModuleParser::parseFile() {
   if (!parseHeader())
     return;
   while (!tok.is(TokenKind::Eof)) {
-    if (tok.isWord("graph") || tok.isWord("kernel") || tok.isWord("plan")) {
+    if (isFunctionWord()) {
       parseFunction();
     } else if (tok.is(TokenKind::Hash)) {
       parseLayoutAlias();
     } else {
       Token at = tok;
-      Diagnostic &bad = expected("`graph`, `kernel`, `plan` or a layout");
+      Diagnostic &bad = expected("`graph`, `kernel`, `plan`, `custom` or a layout");
       if (at.isWord("minic") || at.isWord("module"))
         bad.note("`minic 1` and `module ...` stand at the start of a file, once and in this order");
       else if (at.is(TokenKind::Ident))
-        suggest(bad, at.text, {"graph", "kernel", "plan"});
+        suggest(bad, at.text, {"graph", "kernel", "plan", "custom"});
       advance();
       skipToFunction(false);
     }
@@ -110,8 +110,13 @@ void ModuleParser::parseLayoutAlias() {
   skipToFunction(false);
 }
 
+bool ModuleParser::isFunctionWord() const {
+  return tok.isWord("graph") || tok.isWord("kernel") || tok.isWord("plan") || tok.isWord("custom");
+}
+
+/// `%y = custom @f(...)` is an op, which its result stands before.
 bool ModuleParser::isFunctionStart() {
-  return (tok.isWord("graph") || tok.isWord("kernel") || tok.isWord("plan")) && lexer.peek().is(TokenKind::Symbol);
+  return isFunctionWord() && (tok.startsLine || !tok.isWord("custom")) && lexer.peek().is(TokenKind::Symbol);
 }
 
 /// To the next function, layout (at the start of a line) or, if asked, opening brace.
@@ -127,8 +132,11 @@ void ModuleParser::skipToFunction(bool orBrace) {
 static constexpr size_t maxFunctionAttrs = 64;
 
 void ModuleParser::parseFunction() {
-  FunctionKind kind = tok.isWord("graph") ? FunctionKind::Graph : tok.isWord("kernel") ? FunctionKind::Kernel : FunctionKind::Plan;
-  constexpr Level defaults[] = {Level::Graph, Level::Tile, Level::Plan};
+  FunctionKind kind = tok.isWord("graph")    ? FunctionKind::Graph
+                      : tok.isWord("kernel") ? FunctionKind::Kernel
+                      : tok.isWord("plan")   ? FunctionKind::Plan
+                                             : FunctionKind::Custom;
+  constexpr Level defaults[] = {Level::Graph, Level::Tile, Level::Plan, Level::Graph};
   SourceLoc loc = tok.loc;
   advance();
   Token name = tok;
@@ -267,8 +275,8 @@ bool ModuleParser::parseLevel() {
       expected("`at` and a level: `tile`, `masked` or `machine`");
     return !isKernel;
   }
-  if (function->kind == FunctionKind::Plan) {
-    expected("`{` (a plan has no level)");
+  if (function->kind == FunctionKind::Plan || function->kind == FunctionKind::Custom) {
+    expected("`{` (a " + std::string(functionKindName(function->kind)) + " has no level)");
     return false;
   }
   advance();

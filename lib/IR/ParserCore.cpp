@@ -179,8 +179,15 @@ std::optional<Attribute> ParserCore::parseAttr(std::vector<Literal> *literals) {
     });
     return listed ? std::optional<Attribute>(std::move(list)) : std::nullopt;
   }
+  case TokenKind::String: {
+    std::string text;
+    for (size_t i = 1; i + 1 < start.text.size(); ++i)
+      text += start.text[i] == '\\' ? start.text[++i] : start.text[i];
+    advance();
+    return Attribute::string(std::move(text));
+  }
   default:
-    expected("a value: a number, a word, a size, a list or `#name<...>`");
+    expected("a value: a number, a word, a size, a list, a string or `#name<...>`");
     return std::nullopt;
   }
 }

@@ -191,6 +191,9 @@ bool ModuleParser::parseWord(OpText &op) {
   case AttrKind::Symbol:
     present = tok.is(TokenKind::Symbol);
     break;
+  case AttrKind::String:
+    present = tok.is(TokenKind::String);
+    break;
   default:
     present = tok.is(TokenKind::Integer) || tok.is(TokenKind::Float) || tok.is(TokenKind::LBracket) || tok.is(TokenKind::LParen) ||
               tok.is(TokenKind::Hash) || (tok.is(TokenKind::Ident) && !looksLikeOp() && !lexer.peek().is(TokenKind::Equal));

@@ -231,7 +231,7 @@ void ModulePrinter::print(const Function &f) {
     }
     out += ')';
   }
-  Level usual = f.kind == FunctionKind::Graph ? Level::Graph : Level::Plan;
+  Level usual = f.isGraphLike() ? Level::Graph : Level::Plan;
   if (f.level != usual)
     out += " at " + std::string(levelName(f.level));
   for (const NamedAttribute &attr : f.attrs())

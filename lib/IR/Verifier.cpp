@@ -128,7 +128,7 @@ bool FunctionVerifier::checkResultForms(Operation &op) {
     std::string expected;
     if (inScalarCode(op))
       expected = type.isScalar() ? "" : "a scalar, as everything in a combiner or a math body";
-    else if (function.kind == FunctionKind::Graph)
+    else if (function.isGraphLike())
       expected = type.isTensor() ? "" : "a tensor";
     else if (function.kind == FunctionKind::Plan)
       expected = type.isBuffer() || type.isTensorMap() ? "" : "a buffer";
@@ -331,7 +331,7 @@ void FunctionVerifier::checkParameter(Value &param) {
   }
   Type type = param.type();
   bool body = isMathBody(function);
-  TypeKind wanted = function.kind == FunctionKind::Graph ? TypeKind::Tensor : body ? TypeKind::Scalar : TypeKind::Buffer;
+  TypeKind wanted = function.isGraphLike() ? TypeKind::Tensor : body ? TypeKind::Scalar : TypeKind::Buffer;
   bool isMap = type.isTensorMap() && function.kind == FunctionKind::Kernel && function.level == Level::Machine && !body;
   if (type.kind() != wanted && !isMap)
     reporter.error(function.loc, ErrorCode::OperandType,
@@ -364,14 +364,12 @@ void FunctionVerifier::checkResults() {
       reporter.error(function.loc, fault->code, result + ": " + fault->message);
       continue;
     }
-    bool fits = function.kind == FunctionKind::Graph  ? type.isTensor()
-                : function.kind == FunctionKind::Plan ? type.isBuffer()
-                                                      : true;
+    bool fits = function.isGraphLike() ? type.isTensor() : function.kind == FunctionKind::Plan ? type.isBuffer() : true;
     fits &= !isMathBody(function) || type.isScalar();
     if (!fits)
       reporter.error(function.loc, ErrorCode::ReturnMismatch,
                      result + " must be a " +
-                         (function.kind == FunctionKind::Graph  ? "tensor"
+                         (function.isGraphLike()                ? "tensor"
                           : function.kind == FunctionKind::Plan ? "buffer"
                                                                 : "scalar") +
                          ", not " + type.str());
@@ -429,7 +427,9 @@ void FunctionVerifier::checkFacts() {
 void FunctionVerifier::checkKernelAttributes() {
   std::string who = functionText(function);
   std::vector<std::string> known;
-  known.push_back(function.kind == FunctionKind::Kernel ? "schedule" : "otherwise");
+  known.push_back(function.kind == FunctionKind::Kernel   ? "schedule"
+                  : function.kind == FunctionKind::Custom ? "kernel"
+                                                          : "otherwise");
   bool machine = function.kind == FunctionKind::Kernel && function.level == Level::Machine;
   if (machine)
     known.insert(known.end(), {"threads", "cluster", "resident"});
@@ -486,9 +486,10 @@ void FunctionVerifier::checkKernelAttributes() {
 
 /// False if the kind and the level contradict each other, which makes every further finding noise.
 bool FunctionVerifier::checkHeader() {
-  LevelSet levels = function.kind == FunctionKind::Graph  ? graphLevels
-                    : function.kind == FunctionKind::Plan ? planLevel
-                                                          : kernelLevels;
+  LevelSet levels = function.kind == FunctionKind::Graph    ? graphLevels
+                    : function.kind == FunctionKind::Plan   ? planLevel
+                    : function.kind == FunctionKind::Custom ? levelBit(0)
+                                                            : kernelLevels;
   if (!(levels & levelBit(unsigned(function.level)))) {
     reporter.error(function.loc, ErrorCode::WrongLevel,
                    functionText(function) + " cannot be at the " + std::string(levelName(function.level)) +
@@ -501,6 +502,8 @@ bool FunctionVerifier::checkHeader() {
   for (Value *param : function.params())
     checkParameter(*param);
   checkResults();
+  if (function.kind == FunctionKind::Custom)
+    checkCustom(function, reporter);
   return true;
 }
 
@@ -564,6 +567,7 @@ void verifyInto(Function &function, const LevelHooks &hooks, VerifyReporter &rep
 Diagnostics verify(Module &module, const LevelHooks &hooks) {
   VerifyReporter reporter;
   ErrorCount errors(reporter);
+  checkCustomNesting(module, reporter);
   std::map<std::string_view, const Function *> names;
   for (Function *function : module.functions()) {
     if (auto [it, isNew] = names.emplace(function->name, function); !isNew)

@@ -49,6 +49,9 @@ struct CpuDevice::Impl {
   Expected<const Function *> findKernel(const Artifact &artifact, const std::string &name, std::shared_ptr<ParsedText> &keeper);
   Expected<void> launch(const interp::PreparedKernel &kernel, const std::vector<int64_t> &grid, uint64_t programs,
                         std::span<const DeviceMemory> buffers);
+  /// A kernel that is PTX: the custom op that it computes is evaluated.
+  Expected<std::unique_ptr<PreparedLaunch>> prepareReference(const Operation &ptx, std::shared_ptr<ParsedText> keeper,
+                                                             const DimBindings &dims);
   Expected<void> multiply(const MatmulProblem &problem, std::span<const DeviceMemory> buffers);
 
 private:

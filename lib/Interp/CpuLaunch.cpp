@@ -1,5 +1,6 @@
 // Launches of the interpreter: from an artifact's kernel to programs that run on the host's threads.
 #include "CpuDeviceImpl.h"
+#include "minic/IR/CustomOp.h"
 #include "minic/IR/Parser.h"
 #include "minic/IR/Verifier.h"
 
@@ -121,6 +122,8 @@ Expected<std::unique_ptr<PreparedLaunch>> CpuDevice::prepare(const Artifact &art
   auto programs = checkedProduct(grid);
   if (!programs || *programs >= maxPrograms)
     return deviceError(ErrorCode::TooLarge, "kernel '" + name + "': the grid is too large");
+  if (const Operation *ptx = ptxOf(**function))
+    return impl->prepareReference(*ptx, std::move(keeper), dims);
   auto kernel = prepareKernel(**function, dims, strides);
   if (!kernel)
     return kernel.takeErrors();

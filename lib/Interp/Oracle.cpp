@@ -5,6 +5,7 @@
 #include "OracleMath.h"
 #include "Prepare.h"
 #include "minic/IR/Combiner.h"
+#include "minic/IR/CustomOp.h"
 #include "minic/IR/Printer.h"
 
 #include <algorithm>
@@ -51,6 +52,7 @@ private:
   bool cumsum(const Operation &op);
   bool composite(const Operation &op);
   bool fusion(const Operation &op);
+  bool custom(const Operation &op);
   void set(const Value *value, LaneArray lanes) { values[value] = {std::move(lanes), value->uses().size()}; }
 
   struct Entry {
@@ -536,6 +538,37 @@ bool Evaluator::fusion(const Operation &op) {
   return true;
 }
 
+/// What the declaration's body gives. It is rounded no more than if it stood here.
+bool Evaluator::custom(const Operation &op) {
+  const Function &declared = *customOf(op);
+  std::vector<Type> types;
+  for (const Value *operand : op.operands())
+    types.push_back(operand->type());
+  auto sizes = unifySizes(declared, types);
+  if (!sizes) {
+    error = sizes.errors().front();
+    return false;
+  }
+  DimBindings bound;
+  for (const auto &[name, size] : *sizes) {
+    auto value = size.evaluate(dims);
+    if (!value)
+      return fail(&op, ErrorCode::UnboundDim, "the size " + size.str() + " has no value");
+    bound[name] = *value;
+  }
+  Evaluator inner(declared, bound);
+  for (unsigned i = 0; i < op.numOperands(); ++i)
+    inner.set(declared.params()[i], LaneArray(values.at(op.operand(i)).lanes));
+  std::vector<LaneArray> results;
+  if (!inner.runBlock(declared.body(), results)) {
+    error = std::move(inner.error);
+    return false;
+  }
+  for (unsigned i = 0; i < op.numResults(); ++i)
+    set(op.result(i), std::move(results[i]));
+  return true;
+}
+
 bool Evaluator::runOp(const Operation &op) {
   switch (op.kind()) {
   case OpKind::Constant:
@@ -569,6 +602,8 @@ bool Evaluator::runOp(const Operation &op) {
     return cumsum(op);
   case OpKind::Fusion:
     return fusion(op);
+  case OpKind::Custom:
+    return custom(op);
   default:
     break;
   }
@@ -636,7 +671,7 @@ Expected<std::vector<HostTensor>> Evaluator::run(std::span<const HostTensor> inp
 
 Expected<std::vector<HostTensor>> evaluateGraph(const Function &graph, std::span<const HostTensor> inputs,
                                                 const DimBindings &dims) {
-  if (graph.kind != FunctionKind::Graph)
+  if (!graph.isGraphLike())
     return Diagnostic{.code = ErrorCode::CannotInterpret, .message = "'" + graph.name + "' is no graph", .loc = graph.loc};
   return Evaluator(graph, dims).run(inputs);
 }

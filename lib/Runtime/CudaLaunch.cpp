@@ -144,14 +144,13 @@ Expected<std::unique_ptr<PreparedLaunch>> CudaDevice::prepare(const Artifact &ar
   if (!programs)
     return programs.takeErrors();
   std::vector<int32_t> sizes;
-  for (const std::string &dim : kernel.dims) {
-    auto it = dims.find(dim);
-    if (it == dims.end() || it->second < 0 || it->second > INT32_MAX)
-      return Diagnostic{
-          .code = ErrorCode::UnboundDim,
-          .message = "dimension '" + dim + "' of kernel '" + kernel.name + "' " +
-                     (it == dims.end() ? "has no value" : "is " + std::to_string(it->second) + ", expected 0 to 2147483647")};
-    sizes.push_back(int32_t(it->second));
+  for (const DimExpr &dim : kernel.dims) {
+    auto size = dim.evaluate(dims);
+    if (!size || *size > INT32_MAX)
+      return Diagnostic{.code = ErrorCode::UnboundDim,
+                        .message = "dimension '" + dim.str() + "' of kernel '" + kernel.name + "' " +
+                                   (size ? "is " + std::to_string(*size) + ", expected 0 to 2147483647" : "has no value")};
+    sizes.push_back(int32_t(*size));
   }
   auto maps = makeMaps(impl->api, kernel, dims);
   if (!maps)

@@ -115,7 +115,8 @@ Expected<CuModule> ModuleCache::loadKept(const KernelCode &kernel, const std::st
 
 Expected<ModuleCache::Loaded> ModuleCache::prepare(const KernelCode &kernel, CuModule module) {
   Loaded fresh{.module = module};
-  CuResult result = api.cuModuleGetFunction(&fresh.function, module, kernel.name.c_str());
+  const std::string &entry = kernel.entry.empty() ? kernel.name : kernel.entry;
+  CuResult result = api.cuModuleGetFunction(&fresh.function, module, entry.c_str());
   if (result != success)
     return api.error(result, "the code of kernel '" + kernel.name + "' has no entry of that name");
   constexpr int maxDynamicShared = 8; // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

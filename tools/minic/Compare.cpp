@@ -5,6 +5,7 @@
 #include "Model.h"
 
 #include "minic/Artifact/RunPlan.h"
+#include "minic/Driver/CustomUses.h"
 #include "minic/Interp/Oracle.h"
 
 #include <CLI/CLI.hpp>
@@ -77,6 +78,43 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
   return side;
 }
 
+//===- Custom ops -===//
+
+/// A kernel of a custom op alone, on random operands, against what the op means.
+struct CustomCheck {
+  CustomUse use;
+  Difference error;
+  std::string place() const { return std::to_string(use.loc.line) + ":" + std::to_string(use.loc.column); }
+};
+
+Expected<CustomCheck> checkCustom(const CustomUse &use, const OpenedDevice &opened, const ToleranceFlags &tolerance) {
+  SourceBuffer source("@" + use.op, use.text);
+  Context context;
+  auto module = loadModule(context, source, {});
+  if (!module)
+    return module.takeErrors();
+  auto graph = chooseGraph(**module, {});
+  if (!graph)
+    return graph.takeErrors();
+  Signature signature = signatureOf(**graph);
+  DimBindings dims; // The sizes are numbers.
+  auto inputs = makeInputs(signature, {}, true, "minic compare", dims);
+  if (!inputs)
+    return inputs.takeErrors();
+  auto artifact = compileFor(opened, source, {.anyStrides = false});
+  if (!artifact)
+    return artifact.takeErrors();
+  auto results = runPlan(**artifact, *opened.device, *inputs, {}, {.poison = true});
+  if (!results)
+    return results.takeErrors();
+  auto oracle = evaluateGraph(**graph, *inputs, {});
+  if (!oracle)
+    return oracle.takeErrors();
+  CustomCheck check{.use = use};
+  check.error = differ(*results, *oracle, signature.results, tolerance, "the kernel @" + use.kernel, "what the op means");
+  return check;
+}
+
 //===- The table -===//
 
 struct Report {
@@ -85,6 +123,7 @@ struct Report {
   DimBindings dims;
   Side eager, fused;
   Difference between;
+  std::vector<CustomCheck> customs;
   int64_t usefulBytes = 0; ///< Inputs once and outputs once.
   int64_t flops = 0;
 
@@ -126,6 +165,11 @@ struct Report {
     row("max error against f64", number(eager.error.largest), number(fused.error.largest), "");
     counted("peak memory, bytes", eager.peak, fused.peak);
     out += "eager and fused: " + (between.sameBits ? "the same bits" : "differ by at most " + number(between.largest)) + "\n";
+    for (const CustomCheck &check : customs)
+      out += "@" + check.use.op + " at " + check.place() + ": " +
+             (onGpu || check.use.ptxTarget.empty()
+                  ? "its kernel differs from what it means by at most " + number(check.error.largest) + "\n"
+                  : "its kernel is PTX, which the interpreter (CPU) does not run: what it means was evaluated instead\n");
     return out;
   }
 
@@ -143,6 +187,13 @@ struct Report {
     return json;
   }
   std::string json() const {
+    nlohmann::json checks = nlohmann::json::array();
+    for (const CustomCheck &check : customs)
+      checks.push_back({{"name", check.use.op},
+                        {"location", {{"line", check.use.loc.line}, {"column", check.use.loc.column}}},
+                        {"kernel", check.use.kernel},
+                        {"ran", onGpu || check.use.ptxTarget.empty()},
+                        {"max_error", errorJson(check.error.largest)}});
     return nlohmann::json{{"graph", graph},
                           {"device", device},
                           {"dims", dims},
@@ -150,6 +201,7 @@ struct Report {
                           {"flops", flops},
                           {"eager", sideJson(eager)},
                           {"fused", sideJson(fused)},
+                          {"customs", std::move(checks)},
                           {"same_bits", between.sameBits},
                           {"max_difference", errorJson(between.largest)}}
                .dump() +
@@ -198,13 +250,28 @@ int compare(const Flags &flags) {
   report.fused.error = differ(report.fused.results, *oracle, signature.results, flags.tolerance, "fused", "the f64 oracle");
   report.between = differ(report.fused.results, report.eager.results, signature.results, flags.tolerance, "fused", "eager");
 
+  options.eager = false;
+  options.dims = dims;
+  auto uses = customUses(source, options);
+  if (!uses)
+    return messages.fail(uses.errors(), &source);
+  Diagnostics mismatches;
+  for (const CustomUse &use : *uses) {
+    auto check = checkCustom(use, *opened, flags.tolerance);
+    if (!check)
+      return messages.fail(check.errors());
+    if (!check->error.firstBad.empty())
+      mismatches.push_back(
+          {.code = ErrorCode::Mismatch, .message = "custom op @" + use.op + ": " + check->error.firstBad, .loc = use.loc});
+    report.customs.push_back(std::move(*check));
+  }
+
   if (auto written = writeOutput({}, flags.json ? report.json() : report.text()); !written)
     return messages.fail(written.errors());
-  Diagnostics mismatches;
   for (const Difference *difference : {&report.eager.error, &report.fused.error, &report.between})
     if (!difference->firstBad.empty())
       mismatches.push_back({.code = ErrorCode::Mismatch, .message = difference->firstBad});
-  return messages.fail(mismatches);
+  return messages.fail(mismatches, &source);
 }
 
 } // namespace

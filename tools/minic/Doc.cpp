@@ -46,6 +46,8 @@ std::string_view attrKindText(AttrKind kind) {
     return "a schedule";
   case AttrKind::Numbers:
     return "a list of numbers";
+  case AttrKind::String:
+    return "a string";
   }
   return "";
 }

@@ -345,6 +345,15 @@ Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened,
   return std::make_shared<const Artifact>(std::move(*artifact));
 }
 
+void noteUnrunPtx(const Artifact &artifact, const OpenedDevice &opened, const Messages &messages) {
+  if (!opened.interpreter)
+    return;
+  for (const KernelCode &kernel : artifact.kernels)
+    if (!kernel.entry.empty())
+      messages.note("kernel @" + kernel.name +
+                    " is PTX, which the interpreter does not run: what its custom op means is evaluated");
+}
+
 Expected<std::shared_ptr<const Artifact>> artifactFor(const OpenedDevice &opened, const SourceBuffer &source, Program program) {
   if (program.artifacts.empty())
     return compileFor(opened, source, program.options);

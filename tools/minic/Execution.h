@@ -81,6 +81,8 @@ Expected<void> suitDevice(Module &module, CompileOptions &options, const OpenedD
 /// Compiles `source` for a device: without a target in flags or file it is the GPU's own.
 Expected<std::shared_ptr<const Artifact>> compileFor(const OpenedDevice &opened, const SourceBuffer &source,
                                                      CompileOptions options);
+/// Says which kernels are PTX and not run as such by the interpreter, if that is the device.
+void noteUnrunPtx(const Artifact &artifact, const OpenedDevice &opened, const Messages &messages);
 /// What a device runs of a program: its module compiled, or the artifact for it.
 Expected<std::shared_ptr<const Artifact>> artifactFor(const OpenedDevice &opened, const SourceBuffer &source, Program program);
 

@@ -99,10 +99,11 @@ std::string kernelText(const KernelCode &kernel) {
   std::string text = "  kernel " + kernel.name + "\n";
   if (!kernel.ops.empty())
     text += "    from " + join(kernel.ops) + "\n";
-  text += "    takes " + join(params) + (kernel.dims.empty() ? "" : "; " + join(kernel.dims)) + "\n";
+  text += "    takes " + join(params) + (kernel.dims.empty() ? "" : "; " + join(texts(kernel.dims))) + "\n";
   text += "    " + std::to_string(kernel.threads) + " threads, " + std::to_string(kernel.sharedBytes) +
           " bytes of shared memory and " + std::to_string(kernel.dynamicSharedBytes) + " more at launch\n";
-  return text + "    " + std::to_string(kernel.ptx.size()) + " bytes of PTX, " + std::to_string(kernel.cubin.size()) +
+  return text + "    " + std::to_string(kernel.ptx.size()) + " bytes of PTX" +
+         (kernel.entry.empty() ? "" : ", given, with the entry " + kernel.entry) + ", " + std::to_string(kernel.cubin.size()) +
          " bytes of cubin\n";
 }
 
@@ -151,6 +152,7 @@ Json toJson(const Artifact &artifact) {
           grids.push_back(texts(step.grid));
     kernels.push_back({{"name", kernel.name},
                        {"ops", kernel.ops},
+                       {"entry", kernel.entry.empty() ? kernel.name : kernel.entry},
                        {"grids", std::move(grids)},
                        {"threads", kernel.threads},
                        {"shared_bytes", kernel.sharedBytes},

@@ -92,6 +92,7 @@ int run(const Flags &flags) {
   if (!artifact)
     return messages.fail(artifact.errors(), &*source);
   noteUnusedSchedules(flags, options, messages);
+  noteUnrunPtx(**artifact, *opened, messages);
   auto results = runPlan(**artifact, *opened->device, *inputs, given, {.poison = flags.poison});
   if (!results)
     return messages.fail(results.errors(), &*source);

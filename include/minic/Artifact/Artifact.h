@@ -47,15 +47,16 @@ struct KernelParam {
 inline constexpr int64_t portableClusterCtas = 8;
 
 /// One kernel's code and what a launch must give it. Its arguments are one device pointer or 128 bytes of tensor map per entry of
-/// `params`, in order, then one i32 per name in `dims`, in order, then one i64 per strided axis of the parameters, in order: the
+/// `params`, in order, then one i32 per size in `dims`, in order, then one i64 per strided axis of the parameters, in order: the
 /// stride in elements.
 struct KernelCode {
   std::string name;
   std::vector<std::string> ops; ///< The graph ops it came from, for messages: "matmul at 3:10".
+  std::string entry;            ///< In the code, where that was given as PTX; empty: the kernel's name.
   std::string ptx;              ///< Empty where the kernel only runs in the interpreter.
   std::string cubin;            ///< The same assembled for the artifact's target; empty if there was no ptxas.
   std::vector<KernelParam> params;
-  std::vector<std::string> dims;
+  std::vector<DimExpr> dims;      ///< Names, where minic made the code.
   int64_t threads = 0;            ///< Per CTA.
   int64_t sharedBytes = 0;        ///< Static shared memory per CTA.
   int64_t dynamicSharedBytes = 0; ///< What a launch adds.

@@ -13,7 +13,7 @@
 namespace minic {
 
 /// The number that a file must have to be read. A change of the format or of how kernels are called is another number.
-inline constexpr uint32_t artifactFormat = 5;
+inline constexpr uint32_t artifactFormat = 6;
 
 /// Whether these are the first bytes of an artifact file, of any version.
 bool isArtifact(std::string_view bytes);

@@ -52,7 +52,8 @@ Expected<Function *> chooseFunction(Module &module, const std::string &name);
 Expected<Function *> chooseGraph(Module &module, const std::string &name);
 /// The function and those that stand behind it, in order.
 std::vector<Function *> withThoseBehind(Function &first);
-/// Erases the graphs and plans that were not chosen (as `chooseFunction`), and the kernels that nothing launches any more.
+/// Erases the graphs and plans that were not chosen (as `chooseFunction`), and the kernels and custom ops that nothing uses any
+/// more.
 Expected<void> keepOnly(Module &module, const std::string &name);
 
 /// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs; or takes

@@ -115,6 +115,12 @@ public:
   Tensor constant(const HostTensor &values, std::source_location at = std::source_location::current());
   void output(std::string_view name, Operand tensor);
 
+  /// Adds declarations of custom ops, and kernels that they name, as IR text (docs/custom-ops.md).
+  void declare(std::string_view text, std::source_location at = std::source_location::current());
+  /// A custom op that was declared, by its name without `@`: as many results as its declaration says.
+  std::vector<Tensor> custom(std::string_view name, const std::vector<Operand> &operands,
+                             std::source_location at = std::source_location::current());
+
   /// The graph as IR text.
   std::string text() const;
   /// All that was wrong so far, or else what is missing; empty for a graph that can be compiled. Each has a note

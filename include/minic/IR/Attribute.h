@@ -25,6 +25,11 @@ struct SymbolAttr {
   std::string name;
   friend bool operator==(const SymbolAttr &, const SymbolAttr &) = default;
 };
+/// `"text"`: any text, of several lines too.
+struct StringAttr {
+  std::string text;
+  friend bool operator==(const StringAttr &, const StringAttr &) = default;
+};
 /// `#rows<block = [4, 1024], vec = 4>`: a named list of fields in the order written.
 struct RecordAttr {
   std::string name;
@@ -43,6 +48,7 @@ public:
   Attribute(double v) : value(v) {}
   Attribute(WordAttr v) : value(std::move(v)) {}
   Attribute(SymbolAttr v) : value(std::move(v)) {}
+  Attribute(StringAttr v) : value(std::move(v)) {}
   Attribute(DimExpr v) { // A constant dim is an integer, so that it prints and compares as one.
     if (auto c = v.constant())
       value = *c;
@@ -53,6 +59,7 @@ public:
   Attribute(RecordAttr v) : value(std::make_shared<const RecordAttr>(std::move(v))) {}
   static Attribute word(std::string text) { return WordAttr{std::move(text)}; }
   static Attribute symbol(std::string name) { return SymbolAttr{std::move(name)}; }
+  static Attribute string(std::string text) { return StringAttr{std::move(text)}; }
   static Attribute ints(const std::vector<int64_t> &values);
   static Attribute dims(const std::vector<DimExpr> &values);
 
@@ -61,6 +68,7 @@ public:
   const double *asFloat() const { return std::get_if<double>(&value); }
   const WordAttr *asWord() const { return std::get_if<WordAttr>(&value); }
   const SymbolAttr *asSymbol() const { return std::get_if<SymbolAttr>(&value); }
+  const StringAttr *asString() const { return std::get_if<StringAttr>(&value); }
   const AttributeList *asList() const;
   const RecordAttr *asRecord() const;
   /// An integer or a float as f64.
@@ -77,7 +85,7 @@ public:
   std::string str(DType dtype = DType::F64) const;
 
 private:
-  std::variant<std::monostate, int64_t, double, WordAttr, SymbolAttr, DimExpr, std::shared_ptr<const AttributeList>,
+  std::variant<std::monostate, int64_t, double, WordAttr, SymbolAttr, StringAttr, DimExpr, std::shared_ptr<const AttributeList>,
                std::shared_ptr<const RecordAttr>>
       value;
 };

@@ -60,9 +60,13 @@ private:
 
 /// Copies `op` with its regions; operands go through `map`, and results and region arguments are added to it.
 Operation *cloneOperation(Builder &builder, const Operation &op, ValueMap &map);
+/// A function of `to`, whose context is the same, like this one.
+Function *copyFunction(const Function &function, Module &to, std::string name, Function *before = nullptr);
 /// Another function like `function`, which stands right behind it.
 Function *cloneFunction(const Function &function, std::string name);
 /// Copies the operations of `block` without its terminator; returns the values that the terminator gave.
 std::vector<Value *> inlineBlock(Builder &builder, Block &block, std::span<Value *const> arguments, ValueMap &map);
+/// Puts sizes in the place of names, in the types and attributes of a function.
+void replaceSizes(Function &function, const DimSizes &sizes);
 
 } // namespace minic

@@ -175,13 +175,14 @@ private:
   std::vector<Value *> args;
 };
 
-enum class FunctionKind : uint8_t { Graph, Kernel, Plan };
+enum class FunctionKind : uint8_t { Graph, Kernel, Plan, Custom };
 enum class Level : uint8_t { Graph, Fused, Tile, Masked, Machine, Plan };
 std::string_view functionKindName(FunctionKind kind);
 std::string_view levelName(Level level);
 std::optional<Level> parseLevel(std::string_view name);
 
-/// A graph, kernel or plan. `resultNames` name the outputs of graphs and plans, `resultTypes` their types; a kernel has none.
+/// A graph, kernel or plan, or the declaration of a custom op, whose body is the graph that the op means. `resultNames` name the
+/// outputs of graphs and plans, `resultTypes` their types; a kernel has none.
 class Function {
 public:
   Function(FunctionKind kind, Level level, std::string name) : kind(kind), level(level), name(std::move(name)) {}
@@ -193,6 +194,8 @@ public:
   std::vector<Type> resultTypes;
   std::vector<DimFact> facts; ///< `where 1 <= N <= 4096`: it is run for such sizes alone.
 
+  /// Takes and gives tensors.
+  bool isGraphLike() const { return kind == FunctionKind::Graph || kind == FunctionKind::Custom; }
   Module &module() const { return *owner; }
   Block &body() const { return *block; }
   std::span<Value *const> params() const { return block->arguments(); }

@@ -92,6 +92,7 @@ enum class AttrKind : uint8_t {
   Symbol,   ///< `@function`.
   Schedule, ///< `#rows<...>` or another schedule record.
   Numbers,  ///< A list of numbers.
+  String,   ///< `"text"`.
 };
 
 struct AttrSpec {

@@ -9,8 +9,8 @@
 
 namespace minic {
 
-/// Evaluates a graph (levels graph and fused) with floats in f64, rounded to the result's element type only at `return` and at an
-/// explicit `convert`; i32 wraps. `dims` binds every name. Sums run in pairwise trees.
+/// Evaluates a graph (levels graph and fused) or the body of a custom op with floats in f64, rounded to the result's element type
+/// only at `return` and at an explicit `convert`; i32 wraps. `dims` binds every name. Sums run in pairwise trees.
 Expected<std::vector<HostTensor>> evaluateGraph(const Function &graph, std::span<const HostTensor> inputs, const DimBindings &dims);
 
 } // namespace minic

@@ -73,6 +73,9 @@ private:
   std::vector<Factor> factors;
 };
 
+/// What names of dims stand for.
+using DimSizes = std::map<std::string, DimExpr, std::less<>>;
+
 /// Reads the text form (whole string); nullopt if it is not one. A name starts with an upper-case letter, has letters, digits and
 /// `_`, and no `x`.
 std::optional<DimExpr> parseDimExpr(std::string_view text);

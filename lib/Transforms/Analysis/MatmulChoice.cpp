@@ -82,7 +82,8 @@ bool feedsProductAlone(const IterationSpace &space, std::span<Operation *const> 
   for (const Operation *op : ops)
     for (const Value *value : op->results())
       for (const Use &use : space.isInner(value) ? value->uses() : std::span<const Use>())
-        if (use.user->info().terminator || use.user->is(OpKind::Reshape) || readsFromMemory(*use.user, use.index))
+        if (use.user->info().terminator || use.user->is(OpKind::Reshape) || use.user->is(OpKind::Custom) ||
+            readsFromMemory(*use.user, use.index))
           return false;
   return true;
 }

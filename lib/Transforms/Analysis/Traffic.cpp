@@ -54,7 +54,7 @@ private:
 bool isReturned(const Operation &op) {
   for (Value *result : op.results())
     for (const Use &use : result->uses())
-      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape))
+      if (use.user->is(OpKind::Return) || use.user->is(OpKind::Reshape) || use.user->is(OpKind::Custom))
         return true;
   return false;
 }
@@ -88,6 +88,13 @@ Expected<TrafficModel> fusedTraffic(const Function &fused, const DimBindings &di
   TrafficModel model;
   Counter counter(dims);
   for (Operation &op : fused.body()) {
+    if (op.is(OpKind::Custom)) {
+      for (Value *value : op.operands())
+        counter.add(value);
+      for (Value *result : op.results())
+        counter.add(result);
+      counter.next(model, nameOf(op));
+    }
     if (!op.is(OpKind::Fusion))
       continue;
     for (unsigned i = 0; i < op.numOperands(); ++i)

@@ -15,6 +15,7 @@
 // its loop in canonicalize, and cse merges what sweeps have in common, so a row that fits one block is read once.
 #include "KernelEmitter.h"
 #include "minic/IR/Builder.h"
+#include "minic/IR/CustomOp.h"
 #include "minic/IR/LibraryCall.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
@@ -86,6 +87,8 @@ public:
       } else if (op.is(OpKind::Fusion)) {
         if (auto done = emitFusion(op, builder, *plan); !done)
           return done.takeErrors();
+      } else if (op.is(OpKind::Custom) && kernelOf(*customOf(op))) {
+        emitCustom(op, builder, *plan);
       } else if (op.is(OpKind::Return)) {
         emitReturn(op, builder, *plan);
       } else {
@@ -96,6 +99,8 @@ public:
       }
     }
     module.eraseFunction(&graph);
+    if (std::ranges::none_of(module.functions(), [](const Function *function) { return function->kind == FunctionKind::Graph; }))
+      dropCustoms();
     return {};
   }
 
@@ -189,6 +194,59 @@ private:
     return {};
   }
 
+  /// %y = custom @f(%x)  ->  alloc; launch @graph__f(%x, %y), the declaration's kernel for the sizes of this use
+  void emitCustom(Operation &op, Builder &builder, Function &plan) {
+    std::vector<Type> types;
+    std::vector<Value *> arguments;
+    for (Value *operand : op.operands()) {
+      types.push_back(operand->type());
+      arguments.push_back(buffers(operand));
+    }
+    for (Value *result : op.results())
+      arguments.push_back(allocate(result, builder));
+    const Function &custom = *customOf(op);
+    DimSizes sizes = *unifySizes(custom, types);
+    std::string key = "@" + custom.name;
+    for (const auto &[name, size] : sizes)
+      key += ", " + name + " = " + size.str();
+    Function *&kernel = kernels[key];
+    if (!kernel) {
+      const Function &declared = *kernelOf(custom);
+      kernel = copyFunction(declared, module, module.freshName(graph.name + "__" + custom.name), &plan);
+      kernel->loc = op.loc();
+      if (Operation *ptx = ptxOf(*kernel))
+        ptx->setAttr("reference", Attribute::symbol(custom.name));
+      replaceSizes(*kernel, sizes);
+    }
+    builder.create(OpKind::Launch, arguments, {},
+                   {{"kernel", Attribute::symbol(kernel->name)}, {"grid", Attribute::dims(gridOf(*kernel))}});
+  }
+
+  /// After the last graph: declarations that no kernel's interpretation needs, and the kernels that they name.
+  void dropCustoms() {
+    std::unordered_set<const Function *> needed, launched;
+    std::vector<Function *> functions(module.functions().begin(), module.functions().end());
+    for (size_t i = functions.size(); i-- > 0;) { // Declarations stand before their uses in others.
+      bool isCustom = functions[i]->kind == FunctionKind::Custom;
+      if (!isCustom || needed.contains(functions[i]))
+        walk(functions[i]->body(), [&](Operation &op) {
+          if (op.is(OpKind::Launch))
+            launched.insert(module.find(op.attr("kernel")->asSymbol()->name));
+          else if (op.is(OpKind::Custom) || op.is(OpKind::Ptx))
+            needed.insert(customOf(op));
+        });
+    }
+    for (Function *function : functions) {
+      if (function->kind != FunctionKind::Custom)
+        continue;
+      if (Function *kernel = kernelOf(*function); kernel && !launched.contains(kernel))
+        module.eraseFunction(kernel);
+      function->removeAttr("kernel");
+      if (!needed.contains(function))
+        module.eraseFunction(function);
+    }
+  }
+
   Function *makeKernel(Operation &fusion, const IterationSpace &space, const Schedule &schedule, Function &plan) {
     Function *kernel = module.addFunction(FunctionKind::Kernel, Level::Tile,
                                           module.freshName(kernelName(graph, fusion.region(), schedule)), &plan);
@@ -227,7 +285,7 @@ private:
   Module &module;
   Context &context;
   ValueMap buffers;
-  std::unordered_map<std::string, Function *> kernels; ///< By schedule and structure of their regions.
+  std::unordered_map<std::string, Function *> kernels; ///< By schedule and structure of their regions, or by op and sizes.
 };
 
 } // namespace

@@ -8,9 +8,10 @@
 // (IterationSpace) and a schedule, keeps products on tensor cores and no slower there (losesTensorCores), fits the target as one
 // kernel (KernelResources), closes no cycle, gives outputs that every program owns alone, and repeats no expensive work.
 // Constants, broadcasts, transposes, slices and the like cost nothing in a region and are copied to each one that reads through
-// them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory
-// and stand between regions, and tables (constants that are lists) are memory that regions read. At the end a convert that widens
-// what one other group alone reads moves there: half the bytes go through memory. In eager mode every op is its own group.
+// them, where slices, pads, concats and gathers read memory, so never what their own region makes; reshapes are views of memory,
+// custom ops launches of their kernels, and both stand between regions, and tables (constants that are lists) are memory that
+// regions read. At the end a convert that widens what one other group alone reads moves there: half the bytes go through memory. In
+// eager mode every op is its own group.
 #include "minic/IR/Builder.h"
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
@@ -26,6 +27,9 @@
 
 namespace minic {
 namespace {
+
+/// A reshape is a view of memory, a custom op a launch of its kernel: each is no part of a region.
+bool standsAlone(const Operation &op) { return op.is(OpKind::Reshape) || op.is(OpKind::Custom); }
 
 bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
@@ -61,12 +65,12 @@ private:
 
   //===- Groups -===//
 
-  /// Free ops that must exist in memory: they are returned, a reshape views them, or they are read at other indices.
+  /// Free ops that must exist in memory: they are returned, viewed, given to a custom op, or read at other indices.
   void findMaterialized() {
     for (Operation &op : graph.body())
       for (unsigned i = 0; i < op.numOperands(); ++i)
         if (Operation *definition = op.operand(i)->definition();
-            definition && (op.is(OpKind::Return) || op.is(OpKind::Reshape) || readsFromMemory(op, i)))
+            definition && (op.is(OpKind::Return) || standsAlone(op) || readsFromMemory(op, i)))
           materialized.insert(definition);
   }
 
@@ -257,7 +261,7 @@ private:
 
   bool isLegal(const Group &merged, int a, int b) {
     for (int op : merged)
-      if (ops[size_t(op)]->is(OpKind::Reshape) || ops[size_t(op)]->info().axes == AxisRule::Scan)
+      if (standsAlone(*ops[size_t(op)]) || ops[size_t(op)]->info().axes == AxisRule::Scan)
         return false;
     std::vector<Operation *> region = regionOps(merged);
     auto space = IterationSpace::compute(region);
@@ -377,7 +381,7 @@ private:
     Builder builder(graph.terminator());
     ValueMap moved; // Old result -> result of the fusion op.
     for (size_t i = 0; i < schedule.size(); ++i) {
-      if (regions[i].size() == 1 && regions[i][0]->is(OpKind::Reshape)) {
+      if (regions[i].size() == 1 && standsAlone(*regions[i][0])) {
         cloneOperation(builder, *regions[i][0], moved);
         continue;
       }

@@ -43,8 +43,8 @@ bool comesBack(const Operation &reduce) {
     for (const Value *result : op->results())
       for (const Use &use : result->uses()) {
         const Operation &user = *use.user;
-        if (user.info().terminator || user.is(OpKind::Reshape) || user.info().axes == AxisRule::Contract ||
-            !seen.insert(&user).second)
+        if (user.info().terminator || user.is(OpKind::Reshape) || user.is(OpKind::Custom) ||
+            user.info().axes == AxisRule::Contract || !seen.insert(&user).second)
           continue;
         if (user.info().elementwise && user.result()->type().shape() == shape)
           return true;

@@ -52,7 +52,8 @@ std::optional<ShortLaunch> shortLaunch(Operation &op, const TargetInfo &target) 
     return std::nullopt;
   bool isPlain = true;
   walk(kernel->body(), [&](Operation &inner) {
-    isPlain &= !inner.is(OpKind::Role) && !inner.is(OpKind::MbarrierInit) && !inner.is(OpKind::LaunchWait);
+    isPlain &=
+        !inner.is(OpKind::Role) && !inner.is(OpKind::MbarrierInit) && !inner.is(OpKind::LaunchWait) && !inner.is(OpKind::Ptx);
   });
   isPlain &= std::ranges::none_of(kernel->params(), [](const Value *param) { return param->type().isStrided(); });
   auto programs = programsOf(op);

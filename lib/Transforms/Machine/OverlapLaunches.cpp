@@ -14,7 +14,7 @@ Expected<void> passes::overlapLaunches(Function &function, PassContext &context)
   if (function.kind != FunctionKind::Kernel || context.target.name != opInfo(OpKind::LaunchWait).needs)
     return {};
   for (Operation &op : function.body())
-    if (op.is(OpKind::LaunchWait))
+    if (op.is(OpKind::LaunchWait) || op.is(OpKind::Ptx))
       return {}; // By hand.
   Builder(function.body(), function.body().front()).create(OpKind::LaunchWait, {}, {});
   return {};

@@ -9,6 +9,16 @@ def graph(kind, op="neg %x", result=None):
     return f"graph @g(%x: tensor<{kind}>) -> (y: tensor<{result or kind}>) {{\n  %y = {op} : tensor<{result or kind}>\n  return %y\n}}\n"
 
 
+def customs(count, uses, operand, type, before=""):
+    """Custom ops that use the one before, and a graph that uses the last; each gives a number, from an operand that may be of another size."""
+    head, text = "graph @g(%x: tensor<Kxf32>) -> (y: tensor<f32>) {\n", ""
+    for i in range(count):
+        call = f"custom @f{i - 1}({operand})" if i else f"reduce sum {operand}, axes = [0]"
+        lines = "".join(f"  %y{use} = {call} : tensor<f32>\n" for use in range(uses))
+        text += f"custom @f{i}(%x: {type}) -> (y: tensor<f32>) {{\n{before}{lines}  return %y{uses - 1}\n}}\n"
+    return text + head + f"  %y = custom @f{count - 1}(%x) : tensor<f32>\n  return %y\n}}\n"
+
+
 REFUSED = {
     "a size beyond 64 bits": graph("99999999999999999999xf32"),
     "a negative size": graph("-1xf32"),
@@ -27,6 +37,13 @@ REFUSED = {
     "an axis far away": graph("4xf32", "reduce sum %x, axes = [4294967296]", "f32"),
     "one axis many times": graph("4xf32", "reduce sum %x, axes = [" + "0, " * 100000 + "0]", "f32"),
     "a permutation of many": graph("4xf32", "transpose %x, perm = [" + "0, " * 100000 + "0]"),
+    "custom ops of custom ops": customs(40, 2, "%x", "tensor<Nxf32>"),
+    "a chain of custom ops": customs(20000, 1, "%x", "tensor<Nxf32>"),
+    "sizes that square": customs(40, 1, "%w", "tensor<Nxf32>", "  %w = pad %x, low = [0], high = [N*N], value = 0.0 : tensor<(N*N + N)xf32>\n"),
+    "a custom op that is no end of its own": "custom @f(%x: tensor<4xf32>) -> (y: tensor<4xf32>) {\n  %y = custom @f(%x) : tensor<4xf32>\n  return %y\n}\n",
+    "half a string": "kernel @k() at machine, threads = 32 {\n  ptx \"" + "a\n" * 100000,
+    "many strings": "kernel @k() at machine, threads = 32 {\n  ptx " + "\"a\" " * 100000,
+    "half a comment of PTX": "kernel @k() at machine, threads = 32 {\n  ptx \"f\", sizes = [], text = \"" + "/*" * 100000 + "\"\n  return\n}\n",
     "unfinished text": "graph @g(%x: tensor<4xf32>) -> (y: tensor<4xf32>) {",
     "zero bytes": "\0" * 100000,
     "no letters": "\xff" * 100000,

@@ -6,7 +6,7 @@ import sys
 
 data = open(sys.argv[1], "rb").read()
 magic, version, zero, size, manifest_size = struct.unpack_from("<8sIIQQ", data)
-assert magic == b"\x89MNC\r\n\x1a\n" and version == 5 and zero == 0 and size == len(data)
+assert magic == b"\x89MNC\r\n\x1a\n" and version == 6 and zero == 0 and size == len(data)
 manifest = json.loads(data[32:32 + manifest_size].decode())
 blobs = data[32 + manifest_size:-16]
 position = 0

@@ -29,17 +29,18 @@ Artifact sample(std::string target) {
        .cubin = "\x7f"
                 "ELF",
        .params = {{"x"}, {"c"}, {"t"}},
-       .dims = {"N", "M"},
+       .dims = {n, m},
        .threads = 128,
        .sharedBytes = 1024,
        .dynamicSharedBytes = 65536,
        .waitsForLaunches = true},
       {.name = "g__dot",
+       .entry = "dot",
        .ptx = "ptx of dot",
        .params = {{"t", TensorMapSpec{DType::BF16, {n, DimExpr(64)}, {32, 64}, 128}},
                   {"y", TensorMapSpec{DType::F32, {n, DimExpr(32)}, {32, 32}, 128, true}}},
        .threads = 384},
-      {.name = "g__any", .ptx = "ptx of any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {"M"}, .threads = 32}};
+      {.name = "g__any", .ptx = "ptx of any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {m, n * 2}, .threads = 32}};
   Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {{"x", DType::F32, {n, m * 4}}};
@@ -91,6 +92,7 @@ void expectSame(const TensorSpec &a, const TensorSpec &b) {
 void expectSame(const KernelCode &a, const KernelCode &b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.ops, b.ops);
+  EXPECT_EQ(a.entry, b.entry);
   EXPECT_EQ(a.ptx, b.ptx);
   EXPECT_EQ(a.cubin, b.cubin);
   EXPECT_EQ(a.dims, b.dims);
@@ -206,7 +208,7 @@ TEST(ArtifactFile, GivesBackWhatWasWritten) {
 TEST(ArtifactFile, HasTheDocumentedLayout) {
   std::string bytes = serializeArtifacts(samples());
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x89MNC\r\n\x1a\n", 8));
-  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 5u);
+  EXPECT_EQ(littleEndian(std::string_view(bytes).substr(8, 4)), 6u);
   EXPECT_EQ(littleEndian(std::string_view(bytes).substr(16, 8)), bytes.size());
   EXPECT_EQ(seal(manifestOf(bytes), blobsOf(bytes)), bytes);
   // The first blob is the first variant's text.
@@ -226,11 +228,11 @@ TEST(ArtifactFile, RefusesWhatIsNoArtifact) {
 
 TEST(ArtifactFile, RefusesAnotherVersion) {
   std::string bytes = serializeArtifacts(samples());
-  bytes[8] = 6;
+  bytes[8] = 7;
   auto artifacts = deserializeArtifacts(bytes);
   ASSERT_FALSE(artifacts);
-  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 6, but minic "), std::string::npos);
-  EXPECT_NE(artifacts.errors().front().message.find(" reads format 5"), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find("has artifact format 7, but minic "), std::string::npos);
+  EXPECT_NE(artifacts.errors().front().message.find(" reads format 6"), std::string::npos);
   EXPECT_EQ(artifacts.errors().front().fix, "compile the graph again with this minic");
 }
 
@@ -295,7 +297,7 @@ TEST(ArtifactFile, NamesTheFieldThatIsWrong) {
             is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
   EXPECT_EQ(messageFor("\"threads\":128", "\"threads\":1.5"),
             is + "variants[0].kernels[0].threads is no number from 0 to 2147483647");
-  EXPECT_EQ(messageFor("\"dims\":[\"N\"", "\"dims\":[\"n\""), is + "variants[0].kernels[0].dims[0] is no name of a size: 'n'");
+  EXPECT_EQ(messageFor("\"dims\":[\"N\"", "\"dims\":[\"n\""), is + "variants[0].kernels[0].dims[0] is no size: 'n'");
   EXPECT_EQ(messageFor("\"4*M\"", "\"4*\""), is + "variants[0].plans[0].buffers[0].shape[1] is no size: '4*'");
   EXPECT_EQ(messageFor("\"i32\"", "\"i31\""), is + "variants[0].plans[0].buffers[1].dtype is no element type: 'i31'");
   EXPECT_EQ(messageFor("\"alloc\"", "\"take\""),

@@ -24,7 +24,7 @@ HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) {
 /// y = x + c, where c is the constant [10, 20, 30, 40], through a temporary of 4 elements seen as 2x2 and a copy of x.
 Artifact addConstant() {
   Artifact artifact;
-  artifact.kernels = {{.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {{.name = "add", .params = std::vector<KernelParam>(3), .dims = {DimExpr::name("N")}, .threads = 32}};
   Plan &plan = artifact.plans.emplace_back();
   plan.name = "g";
   plan.inputs = {spec("x", {n})};
@@ -106,7 +106,8 @@ TEST(RunPlan, AllocationFailureSaysForWhat) {
 /// y = f(x), both of shape MxN.
 Artifact unary(std::vector<DimExpr> grid) {
   Artifact artifact;
-  artifact.kernels = {{.name = "neg", .params = std::vector<KernelParam>(2), .dims = {"M", "N"}, .threads = 32}};
+  artifact.kernels = {
+      {.name = "neg", .params = std::vector<KernelParam>(2), .dims = {DimExpr::name("M"), DimExpr::name("N")}, .threads = 32}};
   Plan &plan = artifact.plans.emplace_back();
   plan.name = "neg";
   plan.inputs = {spec("x", {m, n})};
@@ -177,7 +178,7 @@ TEST(RunPlan, LimitsOfLaunches) {
   };
   EXPECT_EQ(message({{"M", 1}, {"N", 2147483647}}), "");
   EXPECT_EQ(message({{"M", 1}, {"N", 2147483648}}), "dimension 'N' of kernel 'neg' is 2147483648, the limit is 2147483647");
-  EXPECT_EQ(message({{"M", 1}}), "dimension 'N' of kernel 'neg' has no value");
+  EXPECT_EQ(message({{"M", 1}}), "the size N of kernel 'neg' is unbound or does not fit int64");
   artifact.plans[0].steps.back().grid = {int64_t(1) << 32, int64_t(1) << 32};
   EXPECT_EQ(message({{"M", 1}, {"N", 1}}), "the grid of kernel 'neg' has more than 2^63 programs");
   EXPECT_TRUE(device.live.empty());

@@ -95,6 +95,23 @@ TEST(CApiCompiler, OptionsThatDoNotFit) {
   EXPECT_ERROR(minic_compile_file("/nonexistent/x.ir", nullptr, &artifact), "E0108", "/nonexistent/x.ir");
 }
 
+TEST(CApiCompiler, CustomOpsAreTexts) {
+  const char *text = "graph @g(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  %y = custom @f(%x) : tensor<Nxf32>\n  return %y\n}";
+  EXPECT_ERROR(compile(text), "E0206", "no custom op is declared as @f");
+  const char *customs[] = {"custom @f(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  %y = neg %x : tensor<Nxf32>\n  return %y\n}",
+                           "custom @h(%x: tensor<Mxf32>) -> (y: tensor<Mxf32>) {\n  return %x\n}"};
+  MinicCompileOptions options = defaults();
+  options.customs = customs;
+  options.num_customs = 2;
+  EXPECT_FINE(compile(text, &options));
+  customs[1] = customs[0];
+  EXPECT_ERROR(compile(text, &options), "E0203", "text:9:8: error: the function `@f` is defined twice");
+  customs[1] = nullptr;
+  EXPECT_ERROR(compile(text, &options), "E1102", "argument 'options.customs[1]' is NULL");
+  options.customs = nullptr;
+  EXPECT_ERROR(compile(text, &options), "E1102", "argument 'options.customs' is NULL, expected 2 texts");
+}
+
 TEST(CApiCompiler, OptionsOfOtherVersions) {
   MinicCompileOptions options = defaults();
   options.struct_size = offsetof(MinicCompileOptions, mode);

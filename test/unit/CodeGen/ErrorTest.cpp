@@ -54,7 +54,38 @@ TEST(Kernels, LevelsAboveAreLeftAlone) {
   std::vector<KernelCode> described = describeKernels(*module);
   ASSERT_EQ(described.size(), 1u);
   EXPECT_EQ(described[0].params.size(), 2u);
-  EXPECT_EQ(described[0].dims, std::vector<std::string>{"M"});
+  EXPECT_EQ(described[0].dims, std::vector<DimExpr>{DimExpr::name("M")});
+}
+
+TEST(Kernels, GivenPtxIsCode) {
+  std::string text = R"(
+    kernel @given(%x: buffer<MxNxf32>, %y: buffer<Mxf32>) at machine, threads = 64 {
+      %p = program_id grid = [M] : index
+      ptx "entry_1", sizes = [N, 2*M, 7], shared = 512, text = ".target sm_86
+        .visible .entry entry_1(.param .u64 x, .param .u64 y, .param .u32 n, .param .u32 m, .param .u32 k) { ret; }"
+      return
+    })";
+  Parsed module(text);
+  ASSERT_TRUE(bool(module));
+  auto kernels = emitKernels(*module, target("sm_90a"));
+  ASSERT_TRUE(bool(kernels));
+  ASSERT_EQ(kernels->size(), 1u);
+  const KernelCode &given = kernels->front();
+  EXPECT_EQ(given.name, "given");
+  EXPECT_EQ(given.entry, "entry_1");
+  EXPECT_TRUE(given.ptx.starts_with(".target sm_86\n") && given.ptx.ends_with("{ ret; }"));
+  EXPECT_EQ(given.params.size(), 2u);
+  EXPECT_EQ(given.dims, (std::vector{DimExpr::name("N"), DimExpr(2) * DimExpr::name("M"), DimExpr(7)}));
+  EXPECT_EQ(given.threads, 64);
+  EXPECT_EQ(given.dynamicSharedBytes, 512);
+  EXPECT_FALSE(given.waitsForLaunches);
+  EXPECT_EQ(describeKernels(*module)[0].entry, "entry_1");
+  auto older = emitKernels(*module, target("sm_80"));
+  ASSERT_FALSE(bool(older));
+  EXPECT_EQ(older.errors()[0].message, "the PTX of kernel @given is for sm_86, and the target is sm_80");
+  auto together = emitPtx(*module, target("sm_90a"));
+  ASSERT_TRUE(bool(together));
+  EXPECT_NE(together->find("// Kernel @given is a PTX module of its own, which was given: entry entry_1"), std::string::npos);
 }
 
 /// Kernel `name` adds x to itself `adds` times.

@@ -310,7 +310,7 @@ TEST(Kernels, DescribedForTheLaunch) {
   const KernelCode &matmul = (*kernels)[0], &rows = (*kernels)[1];
   EXPECT_EQ(matmul.name, "matmul_f32");
   EXPECT_EQ(matmul.params.size(), 3u);
-  EXPECT_EQ(matmul.dims, (std::vector<std::string>{"M", "K", "N"}));
+  EXPECT_EQ(matmul.dims, (std::vector{DimExpr::name("M"), DimExpr::name("K"), DimExpr::name("N")}));
   EXPECT_EQ(matmul.threads, 128);
   EXPECT_EQ(matmul.sharedBytes, 2 * 4336);
   EXPECT_TRUE(has(matmul.ptx, ".entry matmul_f32(") && !has(matmul.ptx, ".entry rows("));

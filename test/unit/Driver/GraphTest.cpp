@@ -516,5 +516,57 @@ TEST(GraphTest, TensorsKeepTheirGraph) {
   EXPECT_TRUE(first.errors().empty());
 }
 
+const char *scaled = "custom @scaled(%x: tensor<MxNxf32>, %s: tensor<Nxf32>) -> (y: tensor<MxNxf32>, sum: tensor<Mxf32>) {\n"
+                     "  %b = broadcast %s, dims = [1] : tensor<MxNxf32>\n"
+                     "  %y = mul %x, %b : tensor<MxNxf32>\n"
+                     "  %sum = reduce sum %y, axes = [1] : tensor<Mxf32>\n"
+                     "  return %y, %sum\n"
+                     "}\n";
+
+TEST(GraphTest, CustomOpsAreDeclaredByText) {
+  Graph graph("g");
+  graph.declare(scaled);
+  graph.declare("custom @twice(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  %y = add %x, %x : tensor<Nxf32>\n  return %y\n}");
+  Tensor x = graph.input("x", DType::F32, {4, "2*K"}), s = graph.input("s", DType::F32, {"2*K"});
+  std::vector<Tensor> results = graph.custom("scaled", {x, graph.custom("twice", {s})[0]});
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].shape(), std::vector<DimExpr>{4});
+  graph.output("y", results[0]);
+  graph.output("sum", results[1]);
+  std::string text = textOf(graph);
+  EXPECT_NE(text.find("  %0 = custom @twice(%s) : tensor<(2*K)xf32>\n"
+                      "  %1, %2 = custom @scaled(%x, %0) : tensor<4x(2*K)xf32>, tensor<4xf32>\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find(scaled), std::string::npos) << text;
+}
+
+TEST(GraphTest, WrongCustomOps) {
+  Graph graph("g");
+  Tensor x = graph.input("x", DType::F32, {"M", "N"}), s = graph.input("s", DType::F32, {"M"});
+  auto last = [&] { return graph.errors().empty() ? "" : graph.errors().back().message; };
+  graph.declare("custom @broken(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  %y = epx %x : tensor<Nxf32>\n  return %y\n}");
+  EXPECT_EQ(last(), "line 2 of the declarations: no op is called `epx`");
+  graph.declare("custom @g(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  return %x\n}");
+  EXPECT_EQ(last(), "@g cannot stand among declarations");
+  graph.declare("graph @other(%x: tensor<Nxf32>) -> (y: tensor<Nxf32>) {\n  return %x\n}");
+  EXPECT_EQ(last(), "@other cannot stand among declarations");
+  EXPECT_EQ(graph.custom("scaled", {x, s}).size(), 1u);
+  EXPECT_EQ(last(), "`custom`: no custom op is declared as @scaled");
+  graph.declare(scaled);
+  EXPECT_EQ(graph.custom("scaled", {x, s}).size(), 2u);
+  EXPECT_EQ(last(), "`custom`: @scaled has one size N, but it is N by axis 1 of %x and M by axis 0 of %s");
+  graph.custom("scaled", {x});
+  EXPECT_EQ(last(), "`custom`: @scaled takes 2 operands, not 1");
+  graph.declare(scaled);
+  EXPECT_EQ(last(), "line 8 of the declarations: the function `@scaled` is defined twice");
+  Graph another;
+  graph.custom("scaled", {another.input("x", DType::F32, {1, 2}), s});
+  EXPECT_FALSE(another.errors().empty());
+  size_t errors = graph.errors().size();
+  graph.custom("scaled", {}); // Of no graph.
+  EXPECT_EQ(graph.errors().size(), errors);
+}
+
 } // namespace
 } // namespace minic::test

@@ -94,6 +94,7 @@ std::multimap<std::string, Sample> samples() {
       {"matmul", {graphHead, {"%c = matmul %x, %y, precision = tf32 : tensor<4x4xf32>"}, "return %x"}},
       {"matmul", {graphHead, {"%c = matmul %x, %y, precision = bf16x6 : tensor<4x4xf32>"}, "return %x"}},
       {"matmul", {graphHead, {"%c = matmul %x, %y, chunks = [4] : tensor<2x4x4xf32>"}, "return %x"}},
+      {"custom", {graphHead, {"%c, %d = custom @f(%x, %y) : tensor<4x8xf32>, tensor<f32>"}, "return %x"}},
       {"fusion",
        {graphHead + " at fused",
         {"%c = fusion %x, schedule = #rows<block = [4, 8], warps = [4, 1], vec = 4> { ^(%a: tensor<4x8xf32>):",
@@ -169,6 +170,10 @@ std::multimap<std::string, Sample> samples() {
       {"copy", {planHead, {"%r = copy %b : buffer<Nx8xf32>"}, "return %b"}},
       {"launch", {planHead, {"launch @k(%b, %b), grid = [ceildiv(M, 128), N]"}, "return %b"}},
       {"launch", {planHead, {"launch @k(), grid = [1]"}, "return %b"}},
+      {"ptx",
+       {"kernel @k(%b: buffer<Nx8xf32>) at machine, threads = 32",
+        {R"(ptx "f", sizes = [N, 8], shared = 512, reference = @g, text = "// \"a\" \\ }
+.entry f")"}}},
       {"library_call", {planHead, {"library_call cublaslt %b, %b, %b, function = matmul, transposed = rhs"}, "return %b"}},
       {"library_call",
        {planHead, {"library_call cublaslt %b, %b, %b, %b, function = matmul, transposed = both, epilogue = bias"}, "return %b"}},

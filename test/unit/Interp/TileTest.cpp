@@ -347,7 +347,7 @@ TEST(Tile, PlansRunOnTheDevice) {
   Parsed module(vectorAdd);
   ASSERT_TRUE(module);
   Artifact artifact;
-  artifact.kernels.push_back({.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}});
+  artifact.kernels.push_back({.name = "add", .params = std::vector<KernelParam>(3), .dims = {DimExpr::name("N")}});
   DimExpr n = DimExpr::name("N");
   TensorSpec spec{.name = "x", .dtype = DType::F32, .shape = {n}};
   Plan &plan = artifact.plans.emplace_back();

@@ -29,7 +29,8 @@ inline const DimExpr n = DimExpr::name("N");
 inline Artifact doubling(std::string ptx, std::string name = "twice") {
   Artifact artifact;
   artifact.target = "sm_80";
-  artifact.kernels = {{.name = name, .ptx = std::move(ptx), .params = std::vector<KernelParam>(2), .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {
+      {.name = name, .ptx = std::move(ptx), .params = std::vector<KernelParam>(2), .dims = {DimExpr::name("N")}, .threads = 32}};
   Plan &plan = artifact.plans.emplace_back();
   plan.name = name;
   plan.inputs = {{"x", DType::F32, {n}}};

@@ -18,8 +18,8 @@ TensorSpec spec(std::string name) { return {name, DType::F32, {n}}; }
 /// y = x * w + 1 through a temporary t = x * w; the 1 is a constant of the plan.
 std::shared_ptr<const Artifact> scale() {
   Artifact artifact;
-  artifact.kernels = {{.name = "mul", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32},
-                      {.name = "add", .params = std::vector<KernelParam>(3), .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {{.name = "mul", .params = std::vector<KernelParam>(3), .dims = {DimExpr::name("N")}, .threads = 32},
+                      {.name = "add", .params = std::vector<KernelParam>(3), .dims = {DimExpr::name("N")}, .threads = 32}};
   float one = 1;
   auto *bytes = reinterpret_cast<const std::byte *>(&one);
   Plan &plan = artifact.plans.emplace_back();
@@ -345,8 +345,8 @@ TEST_F(Executables, TensorsThatDoNotFitAreNamed) {
 /// y = x for row-major tensors by kernel 0, and behind it for tensors of any strides by kernel 1.
 std::shared_ptr<const Artifact> copyAnyStrides() {
   Artifact artifact;
-  artifact.kernels = {{.name = "dense", .params = std::vector<KernelParam>(2), .dims = {"N"}, .threads = 32},
-                      {.name = "any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {"N"}, .threads = 32}};
+  artifact.kernels = {{.name = "dense", .params = std::vector<KernelParam>(2), .dims = {DimExpr::name("N")}, .threads = 32},
+                      {.name = "any", .params = {{"x", {}, 2}, {"y", {}, 2}}, .dims = {DimExpr::name("N")}, .threads = 32}};
   for (bool strided : {false, true}) {
     Plan &plan = artifact.plans.emplace_back();
     plan.name = "copy";
