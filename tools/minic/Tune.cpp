@@ -193,7 +193,7 @@ private:
       }
       return verdict;
     };
-    subject.time = [&](size_t i, int effort) { return bench.time(i, effort); };
+    subject.time = [&](size_t i) { return bench.time(i); };
     subject.isSmaller = [&](size_t a, size_t b) {
       auto size = [&](size_t i) {
         int64_t elements = 1;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <random>
 
 namespace minic::test {
@@ -26,7 +28,7 @@ struct Fake {
       bool isWrong = std::ranges::find(wrong, i) != wrong.end();
       return isWrong ? Verdict{Verdict::Wrong, "3 is not 4"} : Verdict{};
     };
-    subject.time = [&](size_t i, int) -> Expected<double> {
+    subject.time = [&](size_t i) -> Expected<double> {
       ++calls;
       ++timings[i];
       return us[i] * std::uniform_real_distribution(1 - jitter, 1 + jitter)(random);
@@ -54,12 +56,11 @@ TEST(ScheduleSearch, FindsTheFastest) {
   EXPECT_EQ(result->best, 77u);
   EXPECT_TRUE(result->finished);
   EXPECT_NEAR(result->us[77], 10, 0.5);
-  // 99 -> 25 -> 7 -> 3: most are timed in three rounds, those of the final in 3 * 3 + 9, candidate 0 in all.
-  EXPECT_EQ(fake.timings[77], 18);
-  EXPECT_EQ(fake.timings[0], 18);
-  EXPECT_EQ(std::ranges::count(fake.timings, 3), 99 - 25);
-  EXPECT_EQ(fake.last.timed, fake.last.timings);
-  EXPECT_EQ(fake.last.timed, size_t(3 * 100 + 3 * 26 + 3 * 8 + 9 * 4));
+  EXPECT_TRUE(result->sure);
+  // All others surely are slower after the first rounds.
+  EXPECT_EQ(std::ranges::count(fake.timings, 8), 100);
+  EXPECT_EQ(fake.last.timed, 800u);
+  EXPECT_EQ(fake.last.timings, 800u);
 }
 
 TEST(ScheduleSearch, GainsWithinNoiseLeaveTheDefault) {
@@ -111,18 +112,19 @@ TEST(ScheduleSearch, OneCandidateIsTheWinner) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->best, 0u);
   EXPECT_TRUE(result->finished);
-  EXPECT_EQ(result->us[0], 10);
+  EXPECT_NEAR(result->us[0], 10, 1e-9);
 }
 
 TEST(ScheduleSearch, StoppedItGivesWhatWasFound) {
-  // 100 checks and 300 measurements of the first rounds; then it stops in the second ones.
-  Fake fake{.us = oneFast(), .mostCalls = 410};
+  // 100 checks and 800 measurements of the first rounds; then it stops in the second ones, before number 50 is known to be slower.
+  Fake fake{.us = oneFast(), .mostCalls = 910};
+  fake.us[50] = 10.21;
   auto result = fake.search();
   ASSERT_TRUE(result);
   EXPECT_FALSE(result->finished);
   EXPECT_TRUE(result->found());
   EXPECT_EQ(result->best, 77u);
-  EXPECT_EQ(fake.calls, 410);
+  EXPECT_EQ(fake.calls, 910);
 
   for (int calls : {50, 250}) { // Before a time of all is known.
     Fake early{.us = oneFast(), .mostCalls = calls};
@@ -130,6 +132,89 @@ TEST(ScheduleSearch, StoppedItGivesWhatWasFound) {
     ASSERT_TRUE(nothing);
     EXPECT_FALSE(nothing->finished);
     EXPECT_FALSE(nothing->found());
+  }
+}
+
+//===- Noise -===//
+
+/// Measurements as a GPU gives them: 1 % of noise, one in thirty up to 30 % too slow, and 3 % of drift over the search.
+struct Noisy {
+  std::vector<double> us; ///< True times; smaller numbers are smaller configurations.
+  size_t timings = 0;     ///< Of the last search.
+
+  size_t winner(unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution noise(0.0, 0.01);
+    std::uniform_real_distribution share(0.0, 1.0);
+    timings = 0;
+    SearchSubject subject{.candidates = us.size()};
+    subject.check = [](size_t) { return Verdict{}; };
+    subject.time = [&](size_t i) -> Expected<double> {
+      double drift = 0.03 * std::sin(double(++timings) / 700 + seed);
+      double outlier = share(random) < 1.0 / 30 ? 0.3 * share(random) : 0;
+      return us[i] * (1 + noise(random)) * (1 + drift) * (1 + outlier);
+    };
+    subject.isSmaller = [](size_t a, size_t b) { return a < b; };
+    auto result = searchFastest(subject, {.seed = seed + 1});
+    EXPECT_TRUE(result && result->finished);
+    return result->best;
+  }
+};
+
+struct Landscape {
+  const char *name;
+  std::vector<double> us;
+  size_t best;
+  int mostOthers; ///< Of 100 searches.
+};
+
+std::vector<double> ramp(size_t count, double first, double step) {
+  std::vector<double> us(count);
+  for (size_t i = 0; i < count; ++i)
+    us[i] = first + step * double(i);
+  return us;
+}
+
+std::vector<double> with(std::vector<double> us, std::map<size_t, double> others) {
+  for (auto [i, time] : others)
+    us[i] = time;
+  return us;
+}
+
+std::vector<Landscape> landscapes() {
+  return {
+      {"one far ahead", with(std::vector<double>(64, 20), {{40, 15}}), 40, 0},
+      {"nothing better than the default", ramp(64, 20, 0.05), 0, 0},
+      {"all as the default", std::vector<double>(64, 20), 0, 0},
+      {"a gain of 1 % is none", with(ramp(64, 20, 0.1), {{9, 19.8}}), 0, 0},
+      {"a gain of 3 %", with(ramp(64, 20, 0.1), {{9, 19.4}}), 9, 0},
+      {"two 0.5 % apart, the larger faster", with(ramp(64, 20, 0.1), {{9, 15.075}, {30, 15}}), 9, 0},
+      {"1.5 % apart", with(ramp(64, 20, 0.1), {{9, 15.225}, {30, 15}}), 9, 1},
+      {"1.6 % apart", with(ramp(64, 20, 0.1), {{9, 15.24}, {30, 15}}), 9, 1},
+      {"2.4 % apart", with(ramp(64, 20, 0.1), {{9, 15.36}, {30, 15}}), 30, 1},
+      {"2.5 % apart", with(ramp(64, 20, 0.1), {{9, 15.375}, {30, 15}}), 30, 1},
+      {"sixty ties", with(std::vector<double>(64, 15), {{0, 20}, {1, 20}, {2, 20}, {3, 20}}), 4, 0},
+      {"a ramp below the default, none at the edge", with(ramp(64, 16, -0.12), {{0, 20}}), 62, 1},
+      {"like many", with(ramp(200, 20, 0.05), {{5, 18.5}, {6, 18.3}, {7, 18.4}, {80, 18.2}, {90, 18.25}, {91, 18.9}}), 5, 1},
+      {"EDGE 1.9 % apart", with(ramp(64, 20, 0.1), {{9, 15.285}, {30, 15}}), 9, 100},
+      {"EDGE 2.1 % apart", with(ramp(64, 20, 0.1), {{9, 15.315}, {30, 15}}), 30, 100},
+      {"EDGE 2.0 % apart", with(ramp(64, 20, 0.1), {{9, 15.3}, {30, 15}}), 30, 100},
+      {"EDGE gain 2.1 %", with(ramp(64, 20, 0.1), {{9, 20*.979}}), 9, 100},
+  };
+}
+
+TEST(ScheduleSearch, TheWinnerIsTheSameInAllRuns) {
+  for (const Landscape &landscape : landscapes()) {
+    Noisy subject{.us = landscape.us};
+    int others = 0;
+    size_t timings = 0, most = 0;
+    for (unsigned seed = 0; seed < 100; ++seed) {
+      others += subject.winner(seed) != landscape.best;
+      timings += subject.timings;
+      most = std::max(most, subject.timings);
+    }
+    EXPECT_LE(others, landscape.mostOthers) << landscape.name;
+    printf("%-50s others %d timings %zu most %zu\n", landscape.name, others, timings / 100, most);
   }
 }
 
