@@ -109,8 +109,8 @@ private:
         if (!us)
           return us.takeErrors();
         times[candidate].push_back(std::log(std::max(*us, 1e-3))); // A clock's step may be longer.
-        ++progress.timed;
-        subject.onProgress(progress);
+        if (++progress.timed < progress.timings)
+          subject.onProgress(progress);
       }
     }
     return {};
@@ -140,6 +140,8 @@ private:
     error = errorOfDifferences(all);
     progress.ownUs = result.us[0];
     progress.bestUs = result.us[fastest];
+    progress.timings = progress.timed;
+    subject.onProgress(progress);
   }
 
   /// The standard error of the difference of two: the same for all, or chance would make some look sure after few rounds.
@@ -216,8 +218,8 @@ private:
   std::mt19937_64 random;
   SearchResult result;
   SearchProgress progress;
-  std::vector<size_t> alive; ///< Without candidate 0, small ones first.
-  int rounds = 0;            ///< That all who are alive took part in.
+  std::vector<size_t> alive;              ///< Without candidate 0, small ones first.
+  int rounds = 0;                         ///< That all who are alive took part in.
   std::vector<std::vector<double>> times; ///< Logarithms of microseconds, by candidate and round.
   std::vector<double> logs;               ///< By candidate: what it takes against others.
   double error = 0;                       ///< Of a difference of two `logs`.

@@ -36,7 +36,7 @@ struct SearchSubject {
   /// Which of two equally fast ones is preferred: a strict order.
   std::function<bool(size_t, size_t)> isSmaller;
   std::function<bool()> isStopped = [] { return false; }; ///< Asked between calls.
-  std::function<bool()> isLate = [] { return false; };    ///< Asked between rounds: what is not sure by then is decided as it looks.
+  std::function<bool()> isLate = [] { return false; }; ///< Asked between rounds: what is not sure by then is decided as it looks.
   std::function<void(const SearchProgress &)> onProgress = [](const SearchProgress &) {};
 };
 

@@ -20,6 +20,7 @@ struct Fake {
   std::mt19937 random{1};
   std::vector<int> timings = std::vector<int>(us.size());
   SearchProgress last;
+  size_t lateAfter = SIZE_MAX; ///< Measurements.
 
   Expected<SearchResult> search(SearchOptions options = {}) {
     SearchSubject subject{.candidates = us.size()};
@@ -35,6 +36,7 @@ struct Fake {
     };
     subject.isSmaller = [](size_t a, size_t b) { return a < b; };
     subject.isStopped = [&] { return calls >= mostCalls; };
+    subject.isLate = [&] { return last.timed >= lateAfter; };
     subject.onProgress = [&](const SearchProgress &now) { last = now; };
     return searchFastest(subject, options);
   }
@@ -165,7 +167,6 @@ struct Landscape {
   const char *name;
   std::vector<double> us;
   size_t best;
-  int mostOthers; ///< Of 100 searches.
 };
 
 std::vector<double> ramp(size_t count, double first, double step) {
@@ -181,41 +182,58 @@ std::vector<double> with(std::vector<double> us, std::map<size_t, double> others
   return us;
 }
 
-std::vector<Landscape> landscapes() {
-  return {
-      {"one far ahead", with(std::vector<double>(64, 20), {{40, 15}}), 40, 0},
-      {"nothing better than the default", ramp(64, 20, 0.05), 0, 0},
-      {"all as the default", std::vector<double>(64, 20), 0, 0},
-      {"a gain of 1 % is none", with(ramp(64, 20, 0.1), {{9, 19.8}}), 0, 0},
-      {"a gain of 3 %", with(ramp(64, 20, 0.1), {{9, 19.4}}), 9, 0},
-      {"two 0.5 % apart, the larger faster", with(ramp(64, 20, 0.1), {{9, 15.075}, {30, 15}}), 9, 0},
-      {"1.5 % apart", with(ramp(64, 20, 0.1), {{9, 15.225}, {30, 15}}), 9, 1},
-      {"1.6 % apart", with(ramp(64, 20, 0.1), {{9, 15.24}, {30, 15}}), 9, 1},
-      {"2.4 % apart", with(ramp(64, 20, 0.1), {{9, 15.36}, {30, 15}}), 30, 1},
-      {"2.5 % apart", with(ramp(64, 20, 0.1), {{9, 15.375}, {30, 15}}), 30, 1},
-      {"sixty ties", with(std::vector<double>(64, 15), {{0, 20}, {1, 20}, {2, 20}, {3, 20}}), 4, 0},
-      {"a ramp below the default, none at the edge", with(ramp(64, 16, -0.12), {{0, 20}}), 62, 1},
-      {"like many", with(ramp(200, 20, 0.05), {{5, 18.5}, {6, 18.3}, {7, 18.4}, {80, 18.2}, {90, 18.25}, {91, 18.9}}), 5, 1},
-      {"EDGE 1.9 % apart", with(ramp(64, 20, 0.1), {{9, 15.285}, {30, 15}}), 9, 100},
-      {"EDGE 2.1 % apart", with(ramp(64, 20, 0.1), {{9, 15.315}, {30, 15}}), 30, 100},
-      {"EDGE 2.0 % apart", with(ramp(64, 20, 0.1), {{9, 15.3}, {30, 15}}), 30, 100},
-      {"EDGE gain 2.1 %", with(ramp(64, 20, 0.1), {{9, 20*.979}}), 9, 100},
-  };
+/// 64 candidates at 20 us and more, but for number 9 and number 30, which takes 15.
+std::vector<double> pair(double ratio) { return with(ramp(64, 20, 0.1), {{9, 15 * ratio}, {30, 15}}); }
+
+/// How many of 100 searches find something else.
+int others(const Landscape &landscape) {
+  Noisy subject{.us = landscape.us};
+  int count = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    count += subject.winner(seed) != landscape.best;
+    EXPECT_LT(subject.timings, 10000u) << landscape.name; // Of 1.5 ms each on a GPU.
+  }
+  return count;
 }
 
 TEST(ScheduleSearch, TheWinnerIsTheSameInAllRuns) {
-  for (const Landscape &landscape : landscapes()) {
-    Noisy subject{.us = landscape.us};
-    int others = 0;
-    size_t timings = 0, most = 0;
-    for (unsigned seed = 0; seed < 100; ++seed) {
-      others += subject.winner(seed) != landscape.best;
-      timings += subject.timings;
-      most = std::max(most, subject.timings);
-    }
-    EXPECT_LE(others, landscape.mostOthers) << landscape.name;
-    printf("%-50s others %d timings %zu most %zu\n", landscape.name, others, timings / 100, most);
-  }
+  const Landscape landscapes[] = {
+      {"one far ahead", with(std::vector<double>(64, 20), {{40, 15}}), 40},
+      {"nothing better than the default", ramp(64, 20, 0.05), 0},
+      {"all as the default", std::vector<double>(64, 20), 0},
+      {"a gain of 1 % is none", with(ramp(64, 20, 0.1), {{9, 19.8}}), 0},
+      {"a gain of 3 %", with(ramp(64, 20, 0.1), {{9, 19.4}}), 9},
+      {"0.5 % apart, the larger faster", pair(1.005), 9},
+      {"1.5 % apart", pair(1.015), 9},
+      {"1.6 % apart", pair(1.016), 9},
+      {"2.4 % apart", pair(1.024), 30},
+      {"2.5 % apart", pair(1.025), 30},
+      {"sixty ties", with(std::vector<double>(64, 15), {{0, 20}, {1, 20}, {2, 20}, {3, 20}}), 4},
+      {"ever faster, the larger", with(ramp(64, 16, -0.12), {{0, 20}}), 62},
+      {"near ties among many", with(ramp(200, 20, 0.05), {{5, 18.5}, {6, 18.3}, {7, 18.4}, {80, 18.2}, {90, 18.25}, {91, 18.9}}),
+       5},
+  };
+  for (const Landscape &landscape : landscapes)
+    EXPECT_LE(others(landscape), 1) << landscape.name;
+}
+
+TEST(ScheduleSearch, AtTheEdgeOfNoiseEitherMayWin) {
+  // A tenth of a percent from it most runs agree; at it there is nothing to agree on.
+  EXPECT_LE(others({"1.9 % apart", pair(1.019), 9}), 10);
+  EXPECT_LE(others({"2.1 % apart", pair(1.021), 30}), 10);
+  EXPECT_LE(others({"a gain of 2.1 %", with(ramp(64, 20, 0.1), {{9, 19.58}}), 9}), 10);
+  EXPECT_LE(others({"2 % apart", pair(1.02), 30}), 90);
+}
+
+TEST(ScheduleSearch, LateItDecidesAsItLooks) {
+  Fake fake{.us = std::vector<double>(20, 10), .jitter = 0.02};
+  fake.us[7] = 9.81; // At the edge.
+  fake.lateAfter = 20 * 20;
+  auto result = fake.search();
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->finished);
+  EXPECT_FALSE(result->sure);
+  EXPECT_LE(fake.last.timed, 20u * 20u + 20u);
 }
 
 } // namespace
