@@ -57,14 +57,12 @@ struct Tuned {
 
 std::string text(const Tuned &tuned, const std::string &how) {
   const SearchResult &result = tuned.result;
-  std::string out =
-      "\n" + tuned.region->title + "\n  " + plural(int64_t(tuned.schedules.size()), "schedule") + ", " +
-      std::to_string(tuned.count(Verdict::Good)) + " right by " + tuned.checkedAgainst + ", " +
-      std::to_string(tuned.count(Verdict::Refused)) + " refused, " + std::to_string(tuned.count(Verdict::Wrong)) +
-      " wrong; times " + how +
-      (result.finished ? result.sure ? "" : "; two are at the edge of noise, so that the best may be another next time"
-                       : "; not finished") +
-      "\n";
+  std::string out = "\n" + tuned.region->title + "\n  " + plural(int64_t(tuned.schedules.size()), "schedule") + ", " +
+                    std::to_string(tuned.count(Verdict::Good)) + " right by " + tuned.checkedAgainst + ", " +
+                    std::to_string(tuned.count(Verdict::Refused)) + " refused, " + std::to_string(tuned.count(Verdict::Wrong)) +
+                    " wrong; times " + how +
+                    (result.finished ? result.sure ? "" : "; not sure, since times are at the edge of noise" : "; not finished") +
+                    "\n";
   if (!result.found())
     return out + "  nothing is timed yet\n";
   auto line = [&](const char *title, size_t schedule) {

@@ -100,7 +100,7 @@ const ScheduleTable &shippedSchedules() {
   static const ScheduleTable table = [] {
     ScheduleTable all;
     for (const ShippedFile &file : shippedFiles()) {
-      auto read = ScheduleTable::parse(SourceBuffer(std::string(file.name), std::string(file.text)));
+      auto read = ScheduleTable::parse(SourceBuffer("minic's " + std::string(file.name), std::string(file.text)));
       assert(read && "a file of lib/Transforms/Schedules is damaged");
       if (read)
         all.merge(*read);

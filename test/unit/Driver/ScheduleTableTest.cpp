@@ -1,11 +1,17 @@
 // Files of tuned schedules: reading, writing and merging, and which entry a region takes.
-#include "minic/Compiler/Compiler.h"
+#include "minic/Artifact/RunPlan.h"
+#include "minic/Driver/Driver.h"
+#include "minic/Driver/FusedRegions.h"
 #include "minic/IR/Parser.h"
+#include "minic/Interp/CpuDevice.h"
+#include "minic/Support/File.h"
 #include "minic/Transforms/Analysis/ScheduleLookup.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <random>
 
 namespace minic::test {
@@ -298,6 +304,16 @@ TEST(ScheduleLookup, SaysWhatIsNotUsed) {
   EXPECT_EQ(unusedSchedules(table, report)[0], "the schedule at s:4 is not used: too large");
 }
 
+TEST(ScheduleLookup, WhatMinicBringsIsForGpusThatAreNamed) {
+  using Tables = std::vector<const ScheduleTable *>;
+  EXPECT_EQ(scheduleLookup({}).tables, Tables());
+  EXPECT_EQ(scheduleLookup({.tunedFor = "NVIDIA H200"}).tables, Tables({&shippedSchedules()}));
+  EXPECT_EQ(scheduleLookup({.shippedToo = false, .tunedFor = "NVIDIA H200"}).tables, Tables());
+  auto users = std::make_shared<const ScheduleTable>();
+  EXPECT_EQ(scheduleLookup({.schedules = users, .tunedFor = "NVIDIA H200"}).tables, Tables({users.get(), &shippedSchedules()}));
+  EXPECT_EQ(scheduleLookup({.schedules = users}).tables, Tables({users.get()}));
+}
+
 //===- Numerics -===//
 
 /// The schedule on the only region of a sum of rows, compiled with a table.
@@ -339,6 +355,81 @@ TEST(ScheduleLookup, NearSizesKeepTheOrderOfExactSums) {
   EXPECT_EQ(compiledWith(table, "default", "4096x968"), compiledWith({}, "default", "4096x968"));
   EXPECT_EQ(compiledWith(table, "exact", "4096x960"), compiledWith({}, "exact", "4096x960"));
   EXPECT_EQ(compiledWith(table, "exact", "4096x1024"), compiledWith({}, "exact", "4096x1024"));
+}
+
+//===- Runs -===//
+
+HostTensor randomTensor(std::mt19937 &random, std::vector<int64_t> shape) {
+  HostTensor tensor(DType::F32, std::move(shape));
+  std::vector<float> values(size_t(tensor.numElements()));
+  for (float &value : values)
+    value = float(std::normal_distribution()(random));
+  std::memcpy(tensor.bytes().data(), values.data(), tensor.bytes().size());
+  return tensor;
+}
+
+std::vector<float> valuesOf(const HostTensor &tensor) {
+  std::vector<float> values(size_t(tensor.numElements()));
+  std::memcpy(values.data(), tensor.bytes().data(), tensor.bytes().size());
+  return values;
+}
+
+std::vector<double> softmax(const std::vector<float> &x, size_t columns) {
+  std::vector<double> y(x.size());
+  for (size_t row = 0; row < x.size(); row += columns) {
+    double sum = 0;
+    for (size_t i = 0; i < columns; ++i)
+      sum += y[row + i] = std::exp(double(x[row + i]));
+    for (size_t i = 0; i < columns; ++i)
+      y[row + i] /= sum;
+  }
+  return y;
+}
+
+/// Every third schedule of the space at some sizes runs at other sizes of their classes, and gives what arithmetic gives; in exact
+/// numerics the bits of the cost model's schedule.
+TEST(ScheduleLookup, SchedulesOfNearSizesAreRight) {
+  SourceBuffer source("softmax.ir", *readFile(MINIC_EXAMPLES "/softmax.ir"));
+  CpuDevice device;
+  std::mt19937 random(3);
+  size_t used = 0;
+  for (const char *numerics : {"default", "exact"})
+    for (auto [tuned, asked] : {std::pair<int64_t, int64_t>{256, 208}, {250, 134}, {255, 131}, {1040, 2000}}) {
+      auto regions = fusedRegions(source, {.numerics = numerics, .dims = {{"M", 7}, {"N", tuned}}}, device);
+      ASSERT_TRUE(regions);
+      const FusedRegion &region = regions->front();
+      auto schedules = schedulesOf(region, 36);
+      ASSERT_TRUE(schedules);
+      std::vector<HostTensor> inputs{randomTensor(random, {5, asked})};
+      std::vector<double> expected = softmax(valuesOf(inputs[0]), size_t(asked));
+      CompileOptions options{.numerics = numerics, .dims = {{"M", 5}, {"N", asked}}};
+      auto run = [&] {
+        auto artifact = compile(source, options, &device);
+        EXPECT_TRUE(artifact) << renderDiagnostics(artifact.errors(), nullptr);
+        return valuesOf(runPlan(**artifact, device, inputs)->front());
+      };
+      std::vector<float> own = run();
+      for (size_t i = 0; i < schedules->size(); i += 3) {
+        auto table = std::make_shared<ScheduleTable>();
+        TunedSchedule one = entry("cpu");
+        one.region = region.key.text;
+        one.sizes = {7, tuned};
+        one.numerics = numerics;
+        one.best = (*schedules)[i].toAttr();
+        table->set(one);
+        options.schedules = table;
+        options.scheduleReport = std::make_shared<ScheduleReport>();
+        std::vector<float> values = run();
+        used += options.scheduleReport->at(0).kind == ScheduleOrigin::Tuned;
+        if (std::string(numerics) == "exact") {
+          EXPECT_EQ(values, own) << Attribute(one.best).str();
+          continue;
+        }
+        for (size_t at = 0; at < values.size(); ++at)
+          ASSERT_NEAR(values[at], expected[at], 1e-6) << at << " with " << Attribute(one.best).str();
+      }
+    }
+  EXPECT_GT(used, 40u);
 }
 
 } // namespace
