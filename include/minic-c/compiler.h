@@ -33,6 +33,10 @@ typedef struct MinicCompileOptions {
   const char *matmul; /* Whose matrix products: "generated" kernels, "cublaslt" (a library that is opened when it is first used; no
                          exact numerics), or "auto": generated ones, unless tuning found others quicker; NULL: "auto". */
   MinicCache *cache;  /* Where artifacts are kept for later processes, and taken from; NULL: nowhere. Since 1.1. */
+  const char *schedules; /* Path of a file that `minic tune` wrote, which goes before what minic brings for GPUs it knows; "none":
+                            neither; NULL: what minic brings. Since 1.2. */
+  const char *tuned_for; /* The GPU whose schedules are taken, "NVIDIA H200"; NULL: the device's. Without either what minic brings
+                            is not taken. Since 1.2. */
   const char *const *customs; /* Declarations of custom ops that the text uses, with their kernels; may be NULL. They are put behind
                                  the text. Since 1.2. */
   size_t num_customs;

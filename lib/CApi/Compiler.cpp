@@ -41,6 +41,9 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
   if (!provider)
     return badArgument("options.matmul", "is '" + matmul + "', expected auto, generated or cublaslt");
   request.options.matmul = *provider;
+  request.options.tunedFor = textOr(options.tuned_for, "");
+  if (auto done = useSchedules(request.options, textOr(options.schedules, "")); !done)
+    return done.takeErrors();
   if (options.num_dims && !options.dims)
     return badArgument("options.dims", "is NULL, expected " + std::to_string(options.num_dims) + " values");
   for (size_t i = 0; i < options.num_dims; ++i) {

@@ -68,6 +68,24 @@ std::string joined(const std::vector<std::string> &texts) {
   return result;
 }
 
+/// The tuned schedules that a region may take. What minic's own are follows from its build.
+std::string schedulesText(const Module &module, const CompileOptions &options) {
+  if (options.eager)
+    return {};
+  std::string text;
+  ScheduleLookup lookup = scheduleLookup(options);
+  for (const ScheduleTable *table : lookup.tables)
+    for (const TunedSchedule &entry : table->entries()) {
+      if (entry.target != module.target || entry.numerics != module.numerics ||
+          (!lookup.device.empty() && entry.device != lookup.device))
+        continue;
+      if (table == &shippedSchedules())
+        return text + "minic's for " + entry.device + "\n";
+      text += entry.region + " of " + entry.sizesText() + " " + Attribute(entry.best).str() + "\n";
+    }
+  return text;
+}
+
 } // namespace
 
 static CacheKey keyOf(const Module &module, const CompileOptions &options) {
@@ -89,6 +107,7 @@ static CacheKey keyOf(const Module &module, const CompileOptions &options) {
       .add("specializations", joined(options.specializations))
       .add("mode", options.eager ? "eager" : "fused")
       .add("strides", anyStrides ? "any" : "dense")
+      .add("schedules", schedulesText(module, options))
       .add("matmul", std::string(matmulProviderName(options.matmul)))
       .add("code", options.withCode ? "ptx" : "none")
       .add("passes", passes)

@@ -92,6 +92,15 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
 
 //===- Lowering -===//
 
+ScheduleLookup scheduleLookup(const CompileOptions &options) {
+  ScheduleLookup lookup{.device = options.tunedFor};
+  if (options.schedules)
+    lookup.tables.push_back(options.schedules.get());
+  if (options.shippedToo && !options.tunedFor.empty())
+    lookup.tables.push_back(&shippedSchedules());
+  return lookup;
+}
+
 Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput) {
   auto target = findTarget(module.target);
   if (!target)
@@ -116,7 +125,7 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
     return Diagnostic{.code = ErrorCode::BadFlag,
                       .message = "cuBLASLt adds in an order of its own, and exact numerics fix the order",
                       .fix = "drop --matmul=cublaslt, or take default numerics"};
-  PassContext context{module, **target, options.eager, options.schedules.get(), options.matmul};
+  PassContext context{module, **target, options.eager, scheduleLookup(options), options.matmul, options.scheduleReport.get()};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
   return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);
@@ -367,10 +376,10 @@ static Expected<Artifact> compileChosen(Module &module, const Function &chosen, 
   return artifact;
 }
 
-/// Whether an artifact is all that somebody wants: not what passes do on the way, nor which tuned schedules were taken.
+/// Whether an artifact is all that somebody wants, not what passes do on the way.
 static bool canBeKept(const CompileOptions &options) {
   const PassManagerOptions &passes = options.passes;
-  return options.cache.store && !options.schedules && !passes.beforePass && !passes.afterPass && !passes.timings;
+  return options.cache.store && !passes.beforePass && !passes.afterPass && !passes.timings;
 }
 
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
@@ -385,11 +394,15 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
   if (!canBeKept(options))
     return Diagnostic{.code = ErrorCode::NotCached,
                       .message = "nothing may be compiled, and what is compiled like this is not kept",
-                      .fix = "drop flags that watch passes and tuned schedules, or let it be compiled"};
+                      .fix = "drop flags that watch passes, or let it be compiled"};
   ArtifactEntry entry(module, options);
   if (options.cache.policy != CachePolicy::Refresh)
-    if (auto known = entry.find(*options.cache.store))
+    if (auto known = entry.find(*options.cache.store)) {
+      if (options.scheduleReport) // It was made of the same schedules, and how they are found costs little.
+        if (auto lowered = lowerTo(module, Stage::Fused, options); !lowered)
+          return lowered.takeErrors();
       return std::move(*known);
+    }
   if (mustHit)
     return Diagnostic{.code = ErrorCode::NotCached,
                       .message = "no artifact of '" + (*chosen)->name + "' is kept in '" + options.cache.store->directory() +

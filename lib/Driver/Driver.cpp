@@ -43,6 +43,8 @@ static Expected<void> suit(Module &module, CompileOptions &options, const Device
     options.withCode = false;
     return {};
   }
+  if (options.tunedFor.empty())
+    options.tunedFor = device.model();
   if (!options.target.empty() || module.targetStated)
     return {};
   const TargetInfo *target = targetForDevice(capability / 10, capability % 10);
@@ -130,6 +132,32 @@ Expected<void> specializeByShape(Executable &executable, const SourceBuffer &sou
 }
 
 //===- Files -===//
+
+Expected<ScheduleTable> readSchedules(const std::filesystem::path &path) {
+  auto source = readSource(path);
+  if (!source)
+    return source.takeErrors();
+  auto table = ScheduleTable::parse(*source);
+  if (!table)
+    for (Diagnostic &error : table.errors()) {
+      // Whoever prints it has the graph's text at hand, not this one.
+      error.message = source->name() + ":" + std::to_string(error.loc.line) + ": " + error.message;
+      error.loc = {};
+    }
+  return table;
+}
+
+Expected<void> useSchedules(CompileOptions &options, const std::string &word) {
+  options.shippedToo = word != "none";
+  options.schedules = nullptr;
+  if (word.empty() || word == "none")
+    return {};
+  auto table = readSchedules(word);
+  if (!table)
+    return table.takeErrors();
+  options.schedules = std::make_shared<const ScheduleTable>(std::move(*table));
+  return {};
+}
 
 Expected<SourceBuffer> readSource(const std::filesystem::path &path) {
   std::ifstream file(path, std::ios::binary);

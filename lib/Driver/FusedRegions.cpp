@@ -5,7 +5,6 @@
 #include "minic/IR/Builder.h"
 #include "minic/IR/Printer.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
-#include "minic/Transforms/Analysis/ScheduleTable.h"
 
 #include <algorithm>
 #include <cassert>
@@ -82,7 +81,7 @@ std::string operandsText(const Function &graph, const std::vector<Value *> &valu
 }
 
 FusedRegion describe(const Function &graph, Operation &fusion) {
-  FusedRegion region{.name = fusion.result()->name(), .key = regionKey(fusion)};
+  FusedRegion region{.name = fusion.result()->name(), .key = RegionKey::of(fusion)};
   region.target = graph.module().target;
   region.numerics = graph.module().numerics;
   std::vector<Type> params = typesOf(fusion.operands()), types = typesOf(fusion.results());
@@ -137,7 +136,9 @@ Expected<std::vector<FusedRegion>> fusedRegions(const SourceBuffer &source, cons
     if (!op.is(OpKind::Fusion))
       continue;
     FusedRegion region = describe(**graph, op);
-    if (std::ranges::none_of(regions, [&](const FusedRegion &other) { return other.key == region.key; }))
+    if (std::ranges::none_of(regions, [&](const FusedRegion &other) {
+          return other.key.text == region.key.text && other.key.sizes == region.key.sizes;
+        }))
       regions.push_back(std::move(region));
   }
   return regions;

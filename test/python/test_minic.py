@@ -93,6 +93,23 @@ class Compiling(Case):
         error = self.refuses("E1102", "'options.mode' is 'lazy'", minic.compile, SCALE, mode="lazy")
         self.assertEqual(error.kind, "usage")
 
+    def test_schedules(self):
+        text = ("graph @g(%x: tensor<4096x960xf32>) -> (y: tensor<4096xf32>) {\n"
+                "  %y = reduce sum %x, axes = [1] : tensor<4096xf32>\n  return %y\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "found.txt")
+            path.write_text("minic schedules 2\n"
+                            "region {:tensor<AxBxf32>;reduce %0,combiner=sum,axes=[1]:tensor<Axf32>;yield %1}\n"
+                            "sizes 4096, 1024\non sm_90a, default, GPU\n"
+                            "default #rows<block = [1, 1024], warps = [1, 1], lanes = [1, 32], vec = 4>, 2 us\n"
+                            "best #rows<block = [1, 512], warps = [1, 2], lanes = [1, 32], vec = 4>, 1 us\n")
+            tuned = "block = [1, 512], warps = [1, 2]"
+            self.assertIn(tuned, minic.emit(text, "fused", schedules=path))
+            self.assertIn(tuned, minic.emit(text, "fused", schedules=str(path), tuned_for="GPU"))
+            minic.compile(text, schedules=path, tuned_for="GPU")
+            self.assertNotIn(tuned, minic.emit(text, "fused", schedules=path, tuned_for="another GPU"))
+            self.assertNotIn(tuned, minic.emit(text, "fused", schedules="none"))
+
     def test_emit(self):
         self.assertIn(".target sm_80", minic.emit(SCALE, "ptx", target="sm_80"))
         self.assertIn("kernel @", minic.emit(SCALE, "tile"))

@@ -304,7 +304,7 @@ int bench(const Flags &flags) {
       return messages.fail(point.errors(), &source);
     measured.push_back(std::move(*point));
   }
-  noteUnusedSchedules(flags, options, messages);
+  noteUnusedSchedules(options, messages);
   Report report{begun.signature.name, begun.module->numerics, *opened->gpu, measured};
   if (!flags.plot.empty())
     if (auto written = writeOutput(flags.plot, report.plot()); !written)

@@ -1,5 +1,6 @@
 #include "Common.h"
 
+#include "minic/Driver/Driver.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/File.h"
 #include "minic/Target/TargetInfo.h"
@@ -141,8 +142,13 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
     addListFlag(
         command, "--specialize", flags.specializations,
         "put a plan for some sizes in front of the one for all: --specialize=\"N % 8 == 0, M == 1\"; may stand several times");
-  if (set & WithSchedules)
-    command.add_option("--schedules", flags.schedules, "use the schedules of this file, which `minic tune` writes, where they fit");
+  if (set & WithSchedules) {
+    command.add_option("--schedules", flags.schedules,
+                       "use the schedules of this file, which `minic tune` writes, where they fit, before those that minic brings; "
+                       "none: no tuned ones at all");
+    command.add_option("--tuned-for", flags.tunedFor,
+                       "the GPU whose tuned schedules are used, e.g. \"NVIDIA H200\" (default: the one that is run on)");
+  }
   if (set & WithCache) {
     flags.cache = "on";
     command.add_option(
@@ -195,11 +201,11 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.graph = flags.graph;
   options.specializations = flags.specializations;
   if (!flags.schedules.empty()) {
-    auto schedules = readSchedules(flags.schedules);
-    if (!schedules)
-      return schedules.takeErrors();
-    options.schedules = std::make_shared<ScheduleTable>(std::move(*schedules));
+    if (auto done = useSchedules(options, flags.schedules); !done)
+      return done.takeErrors();
+    options.scheduleReport = std::make_shared<ScheduleReport>();
   }
+  options.tunedFor = flags.tunedFor;
   if (!flags.strides.empty())
     options.anyStrides = flags.strides == "any";
   for (const std::string &dim : flags.dims) {
@@ -223,24 +229,10 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   return options;
 }
 
-Expected<ScheduleTable> readSchedules(const std::string &path) {
-  auto source = readSource(path);
-  if (!source)
-    return source.takeErrors();
-  auto table = ScheduleTable::parse(*source);
-  if (!table)
-    for (Diagnostic &error : table.errors()) {
-      // Whoever prints it has the graph's text at hand, not this one.
-      error.message = source->name() + ":" + std::to_string(error.loc.line) + ": " + error.message;
-      error.loc = {};
-    }
-  return table;
-}
-
-void noteUnusedSchedules(const ModuleFlags &flags, const CompileOptions &options, const Messages &messages) {
-  if (options.schedules)
-    for (const std::string &sentence : options.schedules->unused())
-      messages.note(flags.schedules + ": " + sentence);
+void noteUnusedSchedules(const CompileOptions &options, const Messages &messages) {
+  if (options.schedules && options.scheduleReport)
+    for (const std::string &sentence : unusedSchedules(*options.schedules, *options.scheduleReport))
+      messages.note(sentence);
 }
 
 void addPassFlags(CLI::App &command, PassFlags &flags) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "minic/Compiler/Compiler.h"
-#include "minic/Transforms/Analysis/ScheduleTable.h"
 
 #include <functional>
 #include <memory>
@@ -66,7 +65,7 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 
 /// Flags of every sub-command that takes a module.
 struct ModuleFlags {
-  std::string file, graph, target, numerics, mode, matmul, strides, schedules;
+  std::string file, graph, target, numerics, mode, matmul, strides, schedules, tunedFor;
   std::string cache = "off"; ///< "on" unless told otherwise in commands that take --cache.
   std::vector<std::string> dims, specializations;
   bool json = false;
@@ -76,10 +75,8 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags);
-/// A file of tuned schedules; errors begin with file and line.
-Expected<ScheduleTable> readSchedules(const std::string &path);
 /// Says which schedules of --schedules are not used, and why.
-void noteUnusedSchedules(const ModuleFlags &flags, const CompileOptions &options, const Messages &messages);
+void noteUnusedSchedules(const CompileOptions &options, const Messages &messages);
 /// `KEY=VALUE`.
 Expected<std::pair<std::string, std::string>> splitPair(std::string_view flag, std::string_view text);
 

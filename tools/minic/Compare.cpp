@@ -233,7 +233,7 @@ int compare(const Flags &flags) {
       return messages.fail(side.errors(), &source);
     (eager ? report.eager : report.fused) = std::move(*side);
   }
-  noteUnusedSchedules(flags, options, messages);
+  noteUnusedSchedules(options, messages);
   auto oracle = evaluateGraph(*begun.graph, *inputs, dims);
   if (!oracle)
     return messages.fail(oracle.errors(), &source);

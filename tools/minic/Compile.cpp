@@ -54,7 +54,7 @@ Expected<Artifact> compileForTarget(const std::string &target, const Flags &flag
   if (first) // They are the same for every target.
     messages.print(warnings, &source);
   auto artifact = minic::compile(**module, *options);
-  noteUnusedSchedules(flags, *options, messages);
+  noteUnusedSchedules(*options, messages);
   if (flags.passes.time)
     printTimings(timings);
   if (!artifact)
@@ -118,7 +118,7 @@ int compileStage(const Flags &flags, const Messages &messages) {
       return messages.fail(kept.errors());
 
   auto text = emit(*begun.module, *stage, begun.options);
-  noteUnusedSchedules(flags, begun.options, messages);
+  noteUnusedSchedules(begun.options, messages);
   if (flags.passes.time)
     printTimings(timings);
   if (!text) {

@@ -89,11 +89,9 @@ Signature signatureOf(const Function &function) {
 
 /// Flags that say how to compile what is compiled already.
 static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, const Plan &plan) {
-  const std::pair<const char *, const std::string *> words[] = {{"--target", &flags.target},
-                                                                {"--numerics", &flags.numerics},
-                                                                {"--mode", &flags.mode},
-                                                                {"--matmul", &flags.matmul},
-                                                                {"--schedules", &flags.schedules}};
+  const std::pair<const char *, const std::string *> words[] = {
+      {"--target", &flags.target}, {"--numerics", &flags.numerics},   {"--mode", &flags.mode},
+      {"--matmul", &flags.matmul}, {"--schedules", &flags.schedules}, {"--tuned-for", &flags.tunedFor}};
   for (auto [flag, word] : words)
     if (!word->empty())
       return badFlag("an artifact is compiled already, and " + std::string(flag) + "=" + *word + " says how to",
@@ -313,8 +311,8 @@ Expected<std::vector<HostTensor>> makeInputs(const Signature &signature, const s
 
 Expected<void> suitDevice(Module &module, CompileOptions &options, const OpenedDevice &opened) {
   options.withCode = opened.gpu != nullptr;
-  if (opened.gpu && options.schedules) // The interpreter runs what a GPU would.
-    options.schedules->device = opened.model();
+  if (opened.gpu && options.tunedFor.empty()) // The interpreter runs what a GPU would.
+    options.tunedFor = opened.model();
   options.anyStrides = false; // The command line's tensors are row-major.
   if (opened.gpu && options.target.empty() && !module.targetStated) {
     int capability = opened.gpu->computeCapability();

@@ -35,8 +35,8 @@ public:
   void start(std::vector<Schedule> schedules);
   /// Waits until a schedule is ready.
   Verdict check(size_t schedule);
-  /// Microseconds: a median of more launches with each effort.
-  Expected<double> time(size_t schedule, int effort) const;
+  /// Microseconds: a median of few launches.
+  Expected<double> time(size_t schedule) const;
   /// Waits for what is being made ready and gives up the rest.
   void stop();
 

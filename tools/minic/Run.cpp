@@ -91,7 +91,7 @@ int run(const Flags &flags) {
   auto artifact = artifactFor(*opened, *source, std::move(*program));
   if (!artifact)
     return messages.fail(artifact.errors(), &*source);
-  noteUnusedSchedules(flags, options, messages);
+  noteUnusedSchedules(options, messages);
   noteUnrunPtx(**artifact, *opened, messages);
   auto results = runPlan(**artifact, *opened->device, *inputs, given, {.poison = flags.poison});
   if (!results)

@@ -1,9 +1,10 @@
-// minic tune: searches the schedules of a graph's fusion regions on the device for faster ones, and keeps them in a file.
+// minic tune: searches the schedules of a graph's fusion regions on the device for faster ones, and keeps them in a file; and
+// merges such files.
 #include "RegionBench.h"
 #include "TuneProgress.h"
 
+#include "minic/Driver/Driver.h"
 #include "minic/Support/File.h"
-#include "minic/Transforms/Analysis/ScheduleTable.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,7 +23,9 @@ struct Flags : ExecutionFlags {
   ToleranceFlags tolerance;
   SearchOptions search;
   std::string output, regions, how = "cold";
-  double budget = 0, noise = 2;
+  std::vector<std::string> merged; ///< Files to merge instead.
+  double budget = 0, noise = 2, seconds = 30;
+  int rounds = 0; ///< 0: as many as suit the device.
   unsigned jobs = 0;
   size_t candidates = 256;
   bool again = false, oracle = false;
@@ -57,7 +60,9 @@ std::string text(const Tuned &tuned, const std::string &how) {
   std::string out = "\n" + tuned.region->title + "\n  " + plural(int64_t(tuned.schedules.size()), "schedule") + ", " +
                     std::to_string(tuned.count(Verdict::Good)) + " right by " + tuned.checkedAgainst + ", " +
                     std::to_string(tuned.count(Verdict::Refused)) + " refused, " + std::to_string(tuned.count(Verdict::Wrong)) +
-                    " wrong; times " + how + (result.finished ? "" : "; not finished") + "\n";
+                    " wrong; times " + how +
+                    (result.finished ? result.sure ? "" : "; not sure, since times are at the edge of noise" : "; not finished") +
+                    "\n";
   if (!result.found())
     return out + "  nothing is timed yet\n";
   auto line = [&](const char *title, size_t schedule) {
@@ -84,11 +89,9 @@ nlohmann::json json(const Tuned &tuned) {
     if (!verdict.why.empty())
       list.back()["why"] = verdict.why;
   }
-  nlohmann::json region = {{"region", tuned.region->name},
-                           {"title", tuned.region->title},
-                           {"checked_against", tuned.checkedAgainst},
-                           {"finished", result.finished},
-                           {"candidates", list}};
+  nlohmann::json region = {
+      {"region", tuned.region->name}, {"title", tuned.region->title}, {"checked_against", tuned.checkedAgainst},
+      {"finished", result.finished},  {"sure", result.sure},          {"candidates", list}};
   if (result.found()) {
     region["default_us"] = result.us[0];
     region["best_us"] = result.us[result.best];
@@ -151,12 +154,15 @@ public:
   size_t decidedRegions() const { return decided; }
 
 private:
-  bool isStopped() const {
-    return interrupted || (flags.budget > 0 && std::chrono::duration<double>(Clock::now() - start).count() > flags.budget);
-  }
+  bool isStopped() const { return interrupted || (flags.budget > 0 && secondsSince(start) > flags.budget); }
+  static double secondsSince(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
   TunedSchedule entryOf(const FusedRegion &region) const {
-    return {.region = region.key,
+    std::vector<int64_t> sizes;
+    for (const DimExpr &size : region.key.sizes)
+      sizes.push_back(size.constant().value_or(0)); // All are bound.
+    return {.region = region.key.text,
+            .sizes = std::move(sizes),
             .target = region.target,
             .numerics = region.numerics,
             .device = opened.model(),
@@ -193,7 +199,6 @@ private:
       }
       return verdict;
     };
-    subject.time = [&](size_t i, int effort) { return bench.time(i, effort); };
     subject.isSmaller = [&](size_t a, size_t b) {
       auto size = [&](size_t i) {
         int64_t elements = 1;
@@ -205,8 +210,17 @@ private:
       return size(a) < size(b);
     };
     subject.isStopped = [&] { return isStopped(); };
+    std::optional<Clock::time_point> firstTime;
+    subject.time = [&](size_t i) {
+      firstTime = firstTime.value_or(Clock::now());
+      return bench.time(i);
+    };
+    subject.isLate = [&] { return firstTime && secondsSince(*firstTime) > flags.seconds; };
     subject.onProgress = [&](const SearchProgress &now) { progress.show(now); };
-    auto result = searchFastest(subject, flags.search);
+    SearchOptions options = flags.search;
+    constexpr int roundsOfInterpreter = 8; // Its times say nothing.
+    options.rounds = flags.rounds ? flags.rounds : opened.gpu ? options.rounds : roundsOfInterpreter;
+    auto result = searchFastest(subject, options);
     bench.stop();
     if (!result)
       return result.takeErrors();
@@ -292,13 +306,45 @@ int report(const Tuner &tuner, const Flags &flags, const OpenedDevice &opened, c
 std::optional<Diagnostic> checkFlags(const Flags &flags) {
   if (flags.how != "cold" && flags.how != "warm" && flags.how != "graph")
     return badFlag("unknown way of timing '" + flags.how + "'", "--how is one of cold, warm, graph");
-  if (flags.budget < 0 || !(flags.noise >= 0 && flags.noise < 100) || flags.candidates < 1 || flags.search.rounds < 1)
-    return badFlag("--candidates and --rounds must be at least 1, --budget and --noise at least 0 and --noise less than 100");
+  if (flags.budget < 0 || !(flags.noise >= 0 && flags.noise < 100) || !(flags.seconds > 0) || flags.candidates < 1 ||
+      flags.rounds < 0)
+    return badFlag(
+        "--candidates must be at least 1, --budget, --rounds and --noise at least 0, --noise less than 100 and --seconds more "
+        "than 0");
   return std::nullopt;
 }
 
-int tune(Flags flags) {
+/// Puts files together: what is known of each key best.
+int merge(const Flags &flags) {
   Messages messages(flags.json);
+  if (!flags.file.empty())
+    return messages.fail(
+        {badFlag("--merge takes files of schedules, and '" + flags.file + "' stands before it", "minic tune --merge A B -o C")});
+  ScheduleTable all;
+  Diagnostics errors;
+  for (const std::string &file : flags.merged) {
+    auto table = readSchedules(file);
+    if (!table) {
+      errors.insert(errors.end(), table.errors().begin(), table.errors().end());
+      continue;
+    }
+    for (uint32_t line : table->looseComments)
+      messages.note(file + ":" + std::to_string(line) + ": a comment that stands before no region is dropped");
+    for (const std::string &conflict : all.merge(*table))
+      messages.note(conflict);
+  }
+  if (!errors.empty()) // All of them, and nothing written.
+    return messages.fail(errors);
+  auto written = flags.output.empty() ? writeOutput({}, all.text()) : replaceFile(flags.output, all.text());
+  return written ? int(Fine) : messages.fail(written.errors());
+}
+
+int tune(Flags flags) {
+  if (!flags.merged.empty())
+    return merge(flags);
+  Messages messages(flags.json);
+  if (flags.file.empty())
+    return messages.fail({badFlag("file is required: a graph, or --merge with files of schedules", "see minic tune --help")});
   if (auto error = checkFlags(flags))
     return messages.fail({*error});
   flags.search.noise = flags.noise / 100;
@@ -339,14 +385,19 @@ void addTune(CLI::App &app, Action &chosen) {
   CLI::App *command =
       app.add_subcommand("tune", "Search faster schedules of a graph's regions on the device, and keep them in a file");
   addExecutionFlags(*command, *flags, WithGraph | WithJson);
+  command->get_option("file")->required(false);
   command->add_option("-o", flags->output, "keep what is found in this file; what is in it already is not tuned again");
+  command->add_option("--merge", flags->merged, "A B ...: put files of schedules together instead, into -o or on standard output")
+      ->expected(1, 1 << 20);
   command->add_option("--regions", flags->regions, "A,B: only the regions with these results");
   command->add_option("--budget", flags->budget, "stop after this many seconds");
   command->add_option("--jobs", flags->jobs, "threads that compile and check (default: one for each core)");
   command->add_option("--candidates", flags->candidates, "schedules to try for each region, at most")->capture_default_str();
   command->add_option("--how", flags->how, "cold|warm|graph: times with the L2 cache overwritten, without, or in a CUDA graph")
       ->capture_default_str();
-  command->add_option("--rounds", flags->search.rounds, "measurements of each schedule before some drop out")
+  command->add_option("--rounds", flags->rounds,
+                      "measurements of each schedule that may be the best, at most (default: 1024, on the interpreter 8)");
+  command->add_option("--seconds", flags->seconds, "time for the measurements of a region, about; then what leads is the best")
       ->capture_default_str();
   command->add_option("--noise", flags->noise, "percent by which times differ that are equal")->capture_default_str();
   command->add_option("--seed", flags->search.seed, "of the order in each round")->capture_default_str();

@@ -45,6 +45,8 @@ public:
   virtual ~Device() = default;
   /// "cuda:0" or "cpu".
   virtual std::string name() const = 0;
+  /// What schedules are tuned for: "NVIDIA H200" or "cpu".
+  virtual std::string model() const { return name(); }
   /// 90 for sm_90; 0 for the interpreter.
   virtual int computeCapability() const = 0;
 

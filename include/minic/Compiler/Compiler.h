@@ -26,15 +26,23 @@ struct CompileOptions {
   bool eager = false;
   /// Whether there is a plan for tensors of any strides and alignment as well. Unstated: in artifacts, not in texts.
   std::optional<bool> anyStrides;
-  std::shared_ptr<ScheduleTable> schedules; ///< Tuned ones, for regions that they fit; it remembers which were taken. May be null.
-  MatmulProvider matmul = MatmulProvider::Auto; ///< Auto: kernels, but where `schedules` says that cuBLASLt is quicker.
-  std::string graph;                            ///< Which graph or plan; empty: the only one (a plan before a graph).
+  /// Tuned schedules of the user's, which go before those that minic brings; may be null.
+  std::shared_ptr<const ScheduleTable> schedules;
+  bool shippedToo = true; ///< What minic brings for GPUs it knows is taken too.
+  /// The GPU's model that schedules are taken for, "NVIDIA H200"; empty: that of the device that is compiled for. Without one
+  /// what minic brings is not taken, and the user's whatever its device.
+  std::string tunedFor;
+  std::shared_ptr<ScheduleReport> scheduleReport; ///< Is told what became of each region that is compiled; may be null.
+  MatmulProvider matmul = MatmulProvider::Auto;   ///< Auto: kernels, but where `schedules` says that cuBLASLt is quicker.
+  std::string graph;                              ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
-  /// Keeps artifacts for later processes. Not asked where passes are watched, nor with `schedules`.
+  /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
 };
 
+/// The tables that a compilation looks schedules up in.
+ScheduleLookup scheduleLookup(const CompileOptions &options);
 /// All level hooks of the verifier (the padding proof of the masked level).
 LevelHooks levelHooks();
 /// Parse, apply the options to the module header (a contradiction with the file is BadFlag), verify.
@@ -57,7 +65,7 @@ std::vector<Function *> withThoseBehind(Function &first);
 Expected<void> keepOnly(Module &module, const std::string &name);
 
 /// One graph or plan to what a device runs: lowers the module, emits code, and keeps the text that the interpreter runs; or takes
-/// all that from the cache. The module is what was compiled afterwards, or as it was. `failedInput` as for `lowerTo`. Errors:
+/// all that from the cache. The module is what was compiled afterwards, or above that. `failedInput` as for `lowerTo`. Errors:
 /// also NotCached, where nothing may be compiled.
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput = nullptr);
 /// The plan and kernels as data. The module must be at the machine level for code; without `withCode` kernels of any level are

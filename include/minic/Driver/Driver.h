@@ -31,6 +31,11 @@ Expected<void> specializeByShape(Executable &executable, const SourceBuffer &sou
 /// What `compile` begins with: `loadModule`, and the module and options made to suit the device (may be null).
 Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context, const SourceBuffer &source,
                                           CompileOptions &options, Diagnostics *warnings = nullptr);
+/// A file of tuned schedules; errors begin with file and line.
+Expected<ScheduleTable> readSchedules(const std::filesystem::path &path);
+/// Takes the schedules of a file before those that minic brings, with `none` neither, and with an empty word what minic brings
+/// alone.
+Expected<void> useSchedules(CompileOptions &options, const std::string &word);
 /// Reads IR text. Errors: UnreadableFile.
 Expected<SourceBuffer> readSource(const std::filesystem::path &path);
 

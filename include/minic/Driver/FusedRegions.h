@@ -11,7 +11,7 @@ namespace minic {
 struct FusedRegion {
   std::string name;  ///< Of its first result: "y".
   std::string title; ///< For readers: "softmax.y: reduce, sub, exp, reduce, div -> tensor<64x256xf32>".
-  std::string key;   ///< `regionKey`.
+  RegionKey key;     ///< Its sizes are numbers.
   std::string target, numerics;
   std::string fused; ///< A module with one graph at the fused level, which is the region; its fusion has no schedule.
   std::string ops;   ///< The same as a graph of single ops.

@@ -29,6 +29,7 @@ public:
   ~CudaDevice() override;
 
   std::string name() const override;
+  std::string model() const override { return properties().model; }
   int computeCapability() const override { return properties().computeCapability; }
   const GpuProperties &properties() const;
   const Client &client() const;

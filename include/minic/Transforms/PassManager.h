@@ -5,14 +5,13 @@
 #include "minic/IR/Verifier.h"
 #include "minic/Support/Expected.h"
 #include "minic/Target/TargetInfo.h"
+#include "minic/Transforms/Analysis/ScheduleLookup.h"
 
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace minic {
-
-class ScheduleTable;
 
 /// What computes matrix products: kernels that minic generates, cuBLASLt, or whichever tuning found to be quicker.
 enum class MatmulProvider : uint8_t { Auto, Generated, CublasLt };
@@ -23,9 +22,10 @@ std::string_view matmulProviderName(MatmulProvider provider);
 struct PassContext {
   Module &module;
   const TargetInfo &target;
-  bool eager = false;                 ///< One region per op.
-  ScheduleTable *schedules = nullptr; ///< Tuned ones, which choose-schedule prefers to the cost model's.
+  bool eager = false;            ///< One region per op.
+  ScheduleLookup schedules = {}; ///< Tuned ones, which choose-schedule prefers to the cost model's.
   MatmulProvider matmul = MatmulProvider::Auto;
+  ScheduleReport *report = nullptr; ///< What choose-schedule says of each region; may be null.
   bool exact() const { return module.numerics == "exact"; }
   bool fast() const { return module.numerics == "fast"; }
 };

@@ -7,7 +7,7 @@ namespace {
 
 class KeyWriter {
 public:
-  explicit KeyWriter(const std::function<std::string(const Value *)> &outside) : outside(outside) {}
+  explicit KeyWriter(const KeyTexts &texts) : texts(texts) {}
 
   void write(const Block &block) {
     key += '{';
@@ -18,10 +18,11 @@ public:
       key += op.info().name;
       for (const Value *operand : op.operands()) {
         auto it = local.find(operand);
-        key += it != local.end() ? " %" + std::to_string(it->second) : " " + outside(operand);
+        key += it != local.end() ? " %" + std::to_string(it->second) : " " + texts.outside(operand);
       }
       for (const NamedAttribute &attribute : op.attrs())
-        key += "," + attribute.name + "=" + attribute.value.str();
+        if (attribute.name != texts.withoutAttribute)
+          key += "," + attribute.name + "=" + attribute.value.str();
       for (unsigned r = 0; r < op.numRegions(); ++r)
         write(op.region(r));
       for (const Value *result : op.results())
@@ -34,18 +35,18 @@ public:
 
 private:
   void define(const Value *value) {
-    key += ":" + value->type().str();
+    key += ":" + texts.type(value->type());
     local.emplace(value, int(local.size()));
   }
 
-  const std::function<std::string(const Value *)> &outside;
+  const KeyTexts &texts;
   std::unordered_map<const Value *, int> local;
 };
 
 } // namespace
 
-std::string structuralKey(const Block &block, const std::function<std::string(const Value *)> &outside) {
-  KeyWriter writer(outside);
+std::string structuralKey(const Block &block, const KeyTexts &texts) {
+  KeyWriter writer(texts);
   writer.write(block);
   return std::move(writer.key);
 }

@@ -156,7 +156,7 @@ private:
     }
 
     // Regions that do the same are launches of one kernel.
-    std::string key = attribute->str() + structuralKey(fusion.region(), [](const Value *) { return std::string(); });
+    std::string key = attribute->str() + structuralKey(fusion.region(), {.outside = [](const Value *) { return std::string(); }});
     Function *&kernel = kernels[key];
     if (!kernel)
       kernel = makeKernel(fusion, space, *schedule, plan);

@@ -5,8 +5,8 @@
 //   }
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
+#include "minic/Transforms/Analysis/ScheduleLookup.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
-#include "minic/Transforms/Analysis/ScheduleTable.h"
 #include "minic/Transforms/Passes.h"
 
 namespace minic {
@@ -16,10 +16,9 @@ static bool isLibrarys(const RegionLoops &region, const PassContext &context) {
   return context.matmul == MatmulProvider::CublasLt && hasMatmul(region.ops);
 }
 
-/// The schedule that the table has for a region, if it fits.
-static const RecordAttr *tunedSchedule(const Operation &fusion, const RegionLoops &region, const PassContext &context) {
-  if (!context.schedules || context.eager)
-    return nullptr;
+/// Where the region's schedule is to come from: the text, the tuned one that fits best, or the cost model.
+static ScheduleOrigin originOf(const Operation &fusion, const RegionLoops &region, const Function &function,
+                               const PassContext &context) {
   auto whyUnfit = [&](const RecordAttr &record) -> std::string {
     if (fusion.attr("schedule"))
       return "the region has a schedule of its own";
@@ -32,7 +31,15 @@ static const RecordAttr *tunedSchedule(const Operation &fusion, const RegionLoop
       return "products are cuBLASLt's, by --matmul=cublaslt";
     return minic::whyUnfit(*schedule, region, context.target, context.exact()).value_or("");
   };
-  return context.schedules->take(regionKey(fusion), context.module.target, context.module.numerics, whyUnfit);
+  ScheduleOrigin origin;
+  if (!context.eager)
+    origin =
+        context.schedules.take(RegionKey::of(fusion), function.facts, context.module.target, context.module.numerics, whyUnfit);
+  if (fusion.attr("schedule"))
+    origin.kind = ScheduleOrigin::Written;
+  else if (isLibrarys(region, context))
+    origin.kind = ScheduleOrigin::Asked;
+  return origin;
 }
 
 Expected<void> passes::chooseSchedule(Function &function, PassContext &context) {
@@ -45,7 +52,9 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
       errors.push_back(region.errors().front());
       continue;
     }
-    const RecordAttr *tuned = tunedSchedule(op, *region, context);
+    ScheduleOrigin origin = originOf(op, *region, function, context);
+    if (context.report)
+      context.report->push_back(origin);
     if (const Attribute *given = op.attr("schedule")) {
       auto schedule = Schedule::parse(*given->asRecord(), region->space.rank());
       if (!schedule) {
@@ -54,7 +63,7 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
       }
       continue;
     }
-    if (isLibrarys(*region, context)) {
+    if (origin.kind == ScheduleOrigin::Asked) {
       Schedule library = Schedule::library(region->space.rank());
       if (auto why = whyUnfit(library, *region, context.target, context.exact()))
         errors.push_back({.code = ErrorCode::NoSchedule,
@@ -64,8 +73,8 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
       op.setAttr("schedule", library.toAttr());
       continue;
     }
-    if (tuned) {
-      op.setAttr("schedule", *tuned);
+    if (origin.kind == ScheduleOrigin::Tuned) {
+      op.setAttr("schedule", origin.entry->best);
       continue;
     }
     auto schedule = minic::chooseSchedule(region->space, region->ops, context.target, context.exact());

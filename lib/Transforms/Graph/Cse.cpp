@@ -75,7 +75,7 @@ private:
     if (op.info().effects & Reads)
       key += "@" + std::to_string(stores);
     if (op.numRegions())
-      key += structuralKey(op.region(), [&](const Value *value) { return std::to_string(number(value)); });
+      key += structuralKey(op.region(), {.outside = [&](const Value *value) { return std::to_string(number(value)); }});
     return key;
   }
 

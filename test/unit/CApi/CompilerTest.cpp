@@ -1,6 +1,10 @@
 // Texts and options through the C interface.
 #include "CApiTest.h"
 
+#include <cstdio>
+#include <fstream>
+#include <unistd.h>
+
 namespace {
 
 MinicCompileOptions defaults() {
@@ -142,6 +146,42 @@ TEST(CApiCompiler, Stages) {
   EXPECT_NE(emit("fused").find("fusion"), std::string::npos);
   EXPECT_NE(emit("plan").find("launch @"), std::string::npos);
   EXPECT_NE(emit("ptx").find(".target sm_90a"), std::string::npos);
+}
+
+TEST(CApiCompiler, Schedules) {
+  const char *text = "graph @g(%x: tensor<4096x960xf32>) -> (y: tensor<4096xf32>) {\n"
+                     "  %y = reduce sum %x, axes = [1] : tensor<4096xf32>\n  return %y\n}\n";
+  std::string path = testing::TempDir() + "schedules-" + std::to_string(getpid()) + ".txt";
+  std::ofstream(path) << "minic schedules 2\n"
+                         "region {:tensor<AxBxf32>;reduce %0,combiner=sum,axes=[1]:tensor<Axf32>;yield %1}\n"
+                         "sizes 4096, 1024\non sm_90a, default, GPU\n"
+                         "default #rows<block = [1, 1024], warps = [1, 1], lanes = [1, 32], vec = 4>, 2 us\n"
+                         "best #rows<block = [1, 512], warps = [1, 2], lanes = [1, 32], vec = 4>, 1 us\n";
+  MinicCompileOptions options = defaults();
+  auto hasTuned = [&] {
+    MinicText *emitted;
+    EXPECT_FINE(minic_emit_text(text, strlen(text), "fused", &options, &emitted));
+    size_t size = 0;
+    bool found = strstr(minic_text_data(emitted, &size), "block = [1, 512], warps = [1, 2]") != nullptr;
+    EXPECT_FINE(minic_text_destroy(emitted));
+    return found;
+  };
+  EXPECT_FALSE(hasTuned());
+  options.schedules = path.c_str();
+  EXPECT_TRUE(hasTuned());
+  options.tuned_for = "GPU";
+  EXPECT_TRUE(hasTuned());
+  options.tuned_for = "another GPU";
+  EXPECT_FALSE(hasTuned());
+  options.schedules = "none";
+  options.tuned_for = "GPU";
+  EXPECT_FALSE(hasTuned());
+  options.schedules = "/nonexistent/schedules.txt";
+  EXPECT_ERROR(compile(text, &options), "E0108", "/nonexistent/schedules.txt");
+  std::ofstream(path) << "minic schedules 1\n";
+  options.schedules = path.c_str();
+  EXPECT_ERROR(compile(text, &options), "E0102", "version 1");
+  std::remove(path.c_str());
 }
 
 TEST(CApiCompiler, TheInterpreterSettlesNoTarget) {

@@ -1,11 +1,10 @@
-// The schedules that regions may have, and the file of those that were found.
+// The schedules that regions may have.
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
 #include "minic/Driver/FusedRegions.h"
 #include "minic/IR/Parser.h"
 #include "minic/Interp/CpuDevice.h"
 #include "minic/Support/File.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
-#include "minic/Transforms/Analysis/ScheduleTable.h"
 
 #include <gtest/gtest.h>
 
@@ -212,105 +211,12 @@ TEST(FusedRegions, AreProgramsOfTheirOwn) {
   EXPECT_EQ(first.inputOf, (std::vector<std::optional<size_t>>{0, 1, 2}));
   EXPECT_EQ(second.inputOf, (std::vector<std::optional<size_t>>{std::nullopt, 3, 4}));
   EXPECT_NE(second.operands.find("relu"), std::string::npos);
-  EXPECT_NE(first.key, second.key);
-}
-
-//===- The file -===//
-
-TunedSchedule entry(const char *device, bool finished = true) {
-  RecordAttr own = *parseAttribute("#rows<block = [4, 256], warps = [4, 1], lanes = [1, 32], vec = 4>")->asRecord();
-  RecordAttr best = *parseAttribute("#rows<block = [2, 256], warps = [2, 1], lanes = [1, 32], vec = 4>")->asRecord();
-  return {.region = "{:tensor<64x256xf32>}",
-          .target = "sm_90a",
-          .numerics = "default",
-          .device = device,
-          .title = "softmax.y",
-          .own = own,
-          .best = best,
-          .ownUs = 12.5,
-          .bestUs = 11.25,
-          .finished = finished};
-}
-
-TEST(ScheduleTable, ReadsWhatItWrites) {
-  ScheduleTable table;
-  table.set(entry("NVIDIA H200"));
-  table.set(entry("cpu", false));
-  std::string text = table.text();
-  EXPECT_EQ(text.substr(0, text.find("region ", 60)),
-            "minic schedules 1\n\n// softmax.y\nregion {:tensor<64x256xf32>}\non sm_90a, default, NVIDIA H200\n"
-            "default #rows<block = [4, 256], warps = [4, 1], lanes = [1, 32], vec = 4>, 12.500 us\n"
-            "best #rows<block = [2, 256], warps = [2, 1], lanes = [1, 32], vec = 4>, 11.250 us\n\n// softmax.y\n");
-  auto read = ScheduleTable::parse(SourceBuffer("s.txt", text));
-  ASSERT_TRUE(read) << renderDiagnostics(read.errors(), nullptr);
-  EXPECT_EQ(read->text(), text);
-  EXPECT_FALSE(read->entries()[1].finished);
-  EXPECT_EQ(read->entries()[0].line, 4u);
-  // Files may be written one behind the other, and an entry takes the place of that for the same.
-  TunedSchedule better = entry("cpu");
-  better.bestUs = 1;
-  table.set(better);
-  EXPECT_EQ(table.entries().size(), 2u);
-  EXPECT_EQ(table.find(entry("cpu"))->bestUs, 1);
-  auto twice = ScheduleTable::parse(SourceBuffer("s.txt", text + text));
-  ASSERT_FALSE(twice);
-  EXPECT_EQ(twice.errors().front().message, "the region of line 17 has a schedule for NVIDIA H200 at line 4 already");
-}
-
-TEST(ScheduleTable, SaysWhatIsWrongAndWhere) {
-  std::string good = "minic schedules 1\nregion {}\non sm_90a, default, cpu\n"
-                     "default #rows<block = [4], warps = [4], lanes = [32], vec = 1>, 1.0 us\n"
-                     "best #rows<block = [4], warps = [4], lanes = [32], vec = 1>, 1.0 us\n";
-  ASSERT_TRUE(ScheduleTable::parse(SourceBuffer("s", good)));
-  const std::tuple<const char *, const char *, uint32_t, const char *> cases[] = {
-      {"minic schedules 1", "minic schedules 2", 1, "expected `minic schedules 1` as the first line"},
-      {"region", "regoin", 2, "expected `region ...`"},
-      {"sm_90a, ", "", 3, "expected a target, a numerics mode and a device, as in `on sm_90a, default, NVIDIA H200`"},
-      {"1.0 us", "1,0 us", 4, "expected microseconds, not `1,0`"},
-      {"1.0 us", "fast", 4, "expected a schedule and its time, as in `default #rows<...>, 12.500 us`"},
-      {"default #rows<block = [4]", "default #rows<block = [3]", 4,
-       "schedule #rows, field 'block': 3 is not a power of two between 1 and 1048576"},
-      {"best #rows", "best [", 5, "expected a schedule, #rows<...>, #matmul<...> or #library<...>: "}};
-  for (const auto &[from, to, line, message] : cases) {
-    std::string text = good;
-    text.replace(text.find(from), std::string_view(from).size(), to);
-    auto table = ScheduleTable::parse(SourceBuffer("s", text));
-    ASSERT_FALSE(table) << text;
-    EXPECT_EQ(table.errors().front().message.substr(0, std::string_view(message).size()), message);
-    EXPECT_EQ(table.errors().front().loc.line, line) << text;
-  }
-  // Cut off anywhere it is an error or whole entries, and never more.
-  for (size_t size = 0; size < good.size(); ++size) {
-    auto table = ScheduleTable::parse(SourceBuffer("s", good.substr(0, size)));
-    EXPECT_TRUE(!table || table->entries().size() <= 1) << size;
-  }
-  auto cut = ScheduleTable::parse(SourceBuffer("s", good.substr(0, good.find("best"))));
-  ASSERT_FALSE(cut);
-  EXPECT_EQ(cut.errors().front().message, "expected `best ...` before the end of the file");
-}
-
-TEST(ScheduleTable, SaysWhatIsNotUsed) {
-  ScheduleTable table = *ScheduleTable::parse(SourceBuffer("s", [] {
-    ScheduleTable made;
-    made.set(entry("NVIDIA H200"));
-    made.set(entry("NVIDIA H100"));
-    TunedSchedule other = entry("NVIDIA H200");
-    other.region = "{another}";
-    made.set(other);
-    return made.text();
-  }()));
-  auto fits = [](const RecordAttr &) { return std::string(); };
-  table.device = "NVIDIA H100";
-  EXPECT_NE(table.take("{:tensor<64x256xf32>}", "sm_90a", "default", fits), nullptr);
-  EXPECT_EQ(table.take("{nowhere}", "sm_90a", "default", fits), nullptr);
-  EXPECT_EQ(table.unused(), (std::vector<std::string>{"the schedule at line 4 is not used: it is for NVIDIA H200, not NVIDIA H100",
-                                                      "the schedule at line 16 is of other regions"}));
-  table.device = "";
-  EXPECT_EQ(table.take("{:tensor<64x256xf32>}", "sm_80", "default", fits), nullptr);
-  EXPECT_EQ(table.unused()[0], "the schedule at line 4 is not used: it is for sm_90a, not sm_80");
-  EXPECT_EQ(table.take("{:tensor<64x256xf32>}", "sm_90a", "default", [](const RecordAttr &) { return std::string("too large"); }),
-            nullptr);
-  EXPECT_EQ(table.unused()[0], "the schedule at line 4 is not used: too large");
+  EXPECT_NE(first.key.text, second.key.text);
+  // Sizes that are equal have one letter: N and K are 32, H is 64.
+  EXPECT_EQ(first.key.sizes, (std::vector<DimExpr>{32, 64}));
+  EXPECT_EQ(first.key.text,
+            "{:tensor<AxAxf32>:tensor<AxBxf32>:tensor<Bxf32>;matmul %0 %1:tensor<AxBxf32>;broadcast %2,dims=[1]:tensor<AxBxf32>;"
+            "add %3 %4:tensor<AxBxf32>;relu %5:tensor<AxBxf32>;yield %6}");
 }
 
 } // namespace

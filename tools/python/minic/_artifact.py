@@ -70,6 +70,8 @@ def compile(
     specialize: Sequence[str] = (),
     matmul: Optional[str] = None,
     cache: Union[str, Cache, None] = None,
+    schedules: Union[str, os.PathLike, None] = None,
+    tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
 ) -> Artifact:
     """Compiles a graph: IR text, or the path of a file.
@@ -80,9 +82,13 @@ def compile(
     aligned to 16 bytes, which compiles faster. `specialize`: plans for some sizes in front of the one for all, as in ["N % 8 == 0, M == 1"]. `matmul`: whose
     matrix products: "generated" kernels, "cublaslt" (not in exact numerics), or "auto" (the default): generated ones, unless tuning found others
     quicker. `cache`: where artifacts are kept for later processes: a `Cache`, "on", "refresh" or "must-hit" for the usual directory
-    (docs/cache.md); None or "off" (the default): nowhere. `customs`: declarations of custom ops that the text uses, which are put
-    behind it (docs/custom-ops.md). A MinicError shows the place in the text."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, cache, customs)
+    (docs/cache.md); None or "off" (the default): nowhere. `schedules`: a file that `minic tune` wrote, which goes before what minic
+    brings for GPUs it knows; "none": neither. `tuned_for`: the GPU whose schedules are taken, "NVIDIA H200"; None: that of
+    `device`. `customs`: declarations of custom ops that the text uses, which are put behind it (docs/custom-ops.md). A MinicError
+    shows the place in the text."""
+    text, options = _request(
+        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, cache, schedules, tuned_for, customs
+    )
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     return Artifact(handle)
@@ -102,6 +108,7 @@ def jit(
     strides: Optional[str] = None,
     matmul: Optional[str] = None,
     cache: Union[str, Cache, None] = None,
+    schedules: Union[str, os.PathLike, None] = None,
     customs: Sequence[str] = (),
 ) -> Executable:
     """A graph on a device that is compiled once more for each set of sizes that calls bring: code for sizes that are numbers can be
@@ -113,7 +120,7 @@ def jit(
     if compile not in ("allow", "forbid"):
         raise ValueError(f"compile is {compile!r}, expected 'allow' or 'forbid'")
     on = open_device(device)
-    text, options = _request(source, None, on, numerics, mode, dims, graph, strides, (), matmul, cache, customs)
+    text, options = _request(source, None, on, numerics, mode, dims, graph, strides, (), matmul, cache, schedules, None, customs)
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     executable = Artifact(handle).load(on, weights=weights)
@@ -136,11 +143,15 @@ def emit(
     strides: Optional[str] = None,
     specialize: Sequence[str] = (),
     matmul: Optional[str] = None,
+    schedules: Union[str, os.PathLike, None] = None,
+    tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
 ) -> str:
     """The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". `strides`: "dense" (the default), or
     "any", to see the plan for tensors of any strides as well."""
-    text, options = _request(source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, None, customs)
+    text, options = _request(
+        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, None, schedules, tuned_for, customs
+    )
     handle, size = c_void_p(), c_size_t()
     check(lib.minic_emit_text(text, len(text), encode(stage), byref(options), byref(handle)))
     with Handle(handle, lib.minic_text_destroy) as emitted:
@@ -160,6 +171,8 @@ def _request(
     specialize: Sequence[str],
     matmul: Optional[str],
     cache: Union[str, Cache, None] = None,
+    schedules: Union[str, os.PathLike, None] = None,
+    tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
 ) -> Tuple[bytes, _library.CompileOptions]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
@@ -188,6 +201,8 @@ def _request(
         num_specializations=len(special),
         matmul=encode(matmul),
         cache=kept._as_parameter_ if kept is not None else None,
+        schedules=encode(schedules),
+        tuned_for=encode(tuned_for),
         customs=declared,
         num_customs=len(declared),
     )

@@ -118,6 +118,8 @@ class CompileOptions(_Sized):
         ("num_specializations", c_size_t),
         ("matmul", c_char_p),
         ("cache", c_void_p),
+        ("schedules", c_char_p),
+        ("tuned_for", c_char_p),
         ("customs", POINTER(c_char_p)),
         ("num_customs", c_size_t),
     ]

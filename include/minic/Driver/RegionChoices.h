@@ -1,0 +1,25 @@
+// Where the schedules of a graph's regions are from, and what computes its matrix products.
+#pragma once
+
+#include "minic/Compiler/Compiler.h"
+
+namespace minic {
+
+/// What was chosen for a fusion region.
+struct RegionChoice {
+  /// Of a region with one.
+  struct Product {
+    SourceLoc loc;
+    bool isLibrary = false;
+    std::string why; ///< "cuBLASLt does not compute this: ...".
+  };
+  std::string name;     ///< "mlp.h": the graph, and the region's first result.
+  std::string schedule; ///< "#matmul<...>".
+  std::string origin;   ///< "of the cost model; ...", "tuned on NVIDIA H200, h200.txt:4: 2.950 us (default 3.120 us)".
+  std::optional<Product> product;
+};
+
+/// Lowers the graph that `options` name to the fused level and says what was chosen for its regions, in order.
+Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileOptions &options);
+
+} // namespace minic
