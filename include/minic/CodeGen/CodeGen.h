@@ -12,7 +12,8 @@ namespace minic {
 
 /// LLVM IR text of all machine-level kernels of the module (after the optimization pipeline if `optimize`), for `--emit=llvm`.
 Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize);
-/// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`; those that are PTX are named. The `.version` is the lowest that the target takes.
+/// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`; those that are PTX are named. The `.version` is the lowest
+/// that the target takes.
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target);
 /// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
 /// order.
