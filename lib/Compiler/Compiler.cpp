@@ -125,7 +125,13 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
     return Diagnostic{.code = ErrorCode::BadFlag,
                       .message = "cuBLASLt adds in an order of its own, and exact numerics fix the order",
                       .fix = "drop --matmul=cublaslt, or take default numerics"};
-  PassContext context{module, **target, options.eager, scheduleLookup(options), options.matmul, options.scheduleReport.get()};
+  PassContext context{module,
+                      **target,
+                      options.eager,
+                      scheduleLookup(options),
+                      options.matmul,
+                      options.scheduleReport.get(),
+                      options.fusionReport.get()};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
   return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);

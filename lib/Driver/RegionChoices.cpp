@@ -99,11 +99,14 @@ Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileO
     choices.push_back({.name = name + "." + fusion.result()->name(),
                        .schedule = fusion.attr("schedule")->str(),
                        .origin = originText(origin, options)});
+    RegionChoice &choice = choices.back();
+    choice.resources = estimateResources(region->space, *schedule, region->ops, region->outputs);
+    chooseSchedule(region->space, region->ops, **target, exact, &choice.considered);
     auto product = std::ranges::find_if(region->ops, [](const Operation *op) { return op->is(OpKind::Matmul); });
     if (product != region->ops.end())
-      choices.back().product = {.loc = (*product)->loc(),
-                                .isLibrary = schedule->isLibrary(),
-                                .why = whose(origin, *region, *schedule, options, **target, exact)};
+      choice.product = {.loc = (*product)->loc(),
+                        .isLibrary = schedule->isLibrary(),
+                        .why = whose(origin, *region, *schedule, options, **target, exact)};
   }
   if (options.scheduleReport)
     *options.scheduleReport = std::move(*reported.scheduleReport);

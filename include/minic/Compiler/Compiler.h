@@ -37,6 +37,7 @@ struct CompileOptions {
   std::string graph;                              ///< Which graph or plan; empty: the only one (a plan before a graph).
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
+  std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "minic/Compiler/Compiler.h"
+#include "minic/Transforms/Analysis/KernelResources.h"
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 namespace minic {
 
@@ -17,6 +19,8 @@ struct RegionChoice {
   std::string schedule; ///< "#matmul<...>".
   std::string origin;   ///< "of the cost model; ...", "tuned on NVIDIA H200, h200.txt:4: 2.950 us (default 3.120 us)".
   std::optional<Product> product;
+  KernelResources resources;              ///< Estimated.
+  std::vector<ConsideredTile> considered; ///< Of a product: what the cost model compared.
 };
 
 /// Lowers the graph that `options` name to the fused level and says what was chosen for its regions, in order.

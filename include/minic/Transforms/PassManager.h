@@ -13,6 +13,8 @@
 
 namespace minic {
 
+struct FusionReport;
+
 /// What computes matrix products: kernels that minic generates, cuBLASLt, or whichever tuning found to be quicker.
 enum class MatmulProvider : uint8_t { Auto, Generated, CublasLt };
 std::optional<MatmulProvider> parseMatmulProvider(std::string_view name);
@@ -25,7 +27,8 @@ struct PassContext {
   bool eager = false;            ///< One region per op.
   ScheduleLookup schedules = {}; ///< Tuned ones, which choose-schedule prefers to the cost model's.
   MatmulProvider matmul = MatmulProvider::Auto;
-  ScheduleReport *report = nullptr; ///< What choose-schedule says of each region; may be null.
+  ScheduleReport *report = nullptr;     ///< What choose-schedule says of each region; may be null.
+  FusionReport *fusionReport = nullptr; ///< What fuse says of each edge; may be null.
   bool exact() const { return module.numerics == "exact"; }
   bool fast() const { return module.numerics == "fast"; }
 };

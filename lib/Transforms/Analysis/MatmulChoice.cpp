@@ -196,6 +196,11 @@ Schedule tensorCoreSchedule(const TensorCoreProduct &product, Schedule::Unit uni
   return s;
 }
 
+std::string tileText(int64_t bm, int64_t bn, Schedule::Unit unit) {
+  std::string_view unitName = unit == Schedule::Unit::Wgmma ? "wgmma" : unit == Schedule::Unit::Mma ? "mma" : "fma";
+  return std::to_string(bm) + "x" + std::to_string(bn) + ", " + std::string(unitName);
+}
+
 /// Cycles of all waves of programs, where one takes `perBlock` for each block of k.
 double cyclesOf(const TensorCoreProduct &product, int64_t bm, int64_t bn, int64_t bk, double perBlock, const TargetInfo &target) {
   constexpr double filling = 1500; // Until the first block is there.
@@ -247,7 +252,7 @@ std::optional<int64_t> countWholeValues(const IterationSpace &space, std::span<O
 /// if there are more products than the registers of a warpgroup hold sums of; or, of whole rows, whose reductions would be a launch
 /// of their own otherwise, if it takes longer than that.
 std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std::optional<int64_t> wholeValues,
-                                           const TargetInfo &target) {
+                                           const TargetInfo &target, std::vector<ConsideredTile> *considered = nullptr) {
   struct Tile {
     int64_t bm, bn;
   };
@@ -257,17 +262,29 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std
   int64_t rows = product.rows.constant().value_or(tiles[0].bm); // No others are brought.
   const Tile *best = nullptr;
   double least = 0, leastOfAll = HUGE_VAL;
+  auto note = [&](const Tile &tile, std::optional<double> cycles, std::string why = {}) {
+    if (considered)
+      considered->push_back({tileText(tile.bm, tile.bn, Schedule::Unit::Wgmma), cycles, std::move(why)});
+  };
   for (const Tile &tile : tiles) {
     int64_t columns = product.products * tile.bn;
-    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (tile.bm > 64 && rows <= tile.bm / 2) ||
-        columns * (form.promotes ? 2 : 1) > mostWgmmaColumns)
+    if ((tile.bn > 64 && product.columns <= tile.bn / 2) || (tile.bm > 64 && rows <= tile.bm / 2)) {
+      note(tile, std::nullopt, "half of it or more would be empty");
       continue;
+    }
+    if (columns * (form.promotes ? 2 : 1) > mostWgmmaColumns) {
+      note(tile, std::nullopt, "a warpgroup has no registers for its sums");
+      continue;
+    }
     double math = double(form.products * tile.bm * columns) / 32; // m64nN takes N / 2 cycles for 32 bytes of K.
     double traffic = trafficOf(double(form.parts * (std::min(tile.bm, rows) + columns) * swizzledRow));
     double cycles = cyclesOf(product, tile.bm, tile.bn, form.depth, std::max(math, traffic), target);
     leastOfAll = std::min(leastOfAll, cycles);
-    if (wholeValues && (tile.bn < product.columns || *wholeValues * 64 * tile.bn / 128 > mostRegisters))
+    if (wholeValues && (tile.bn < product.columns || *wholeValues * 64 * tile.bn / 128 > mostRegisters)) {
+      note(tile, cycles, tile.bn < product.columns ? "it does not hold whole rows, which are reduced" : "whole rows would spill");
       continue;
+    }
+    note(tile, cycles);
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
@@ -286,7 +303,8 @@ std::optional<TimedSchedule> wgmmaSchedule(const TensorCoreProduct &product, std
 /// The same for warps that load and multiply themselves, whose fragments come from shared memory: 128 bytes a cycle. Products hide
 /// most of that and of the copies, not all: a quarter fits what is known of such kernels. Accumulators of f64 take two registers,
 /// so its tiles are smaller: 128x128 spills on sm_90.
-TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target) {
+TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &target,
+                          std::vector<ConsideredTile> *considered = nullptr) {
   struct Tile {
     int64_t bm, bn, bytesOfK, warpsM, warpsN;
   };
@@ -309,6 +327,8 @@ TimedSchedule mmaSchedule(const TensorCoreProduct &product, const TargetInfo &ta
     double shared = double((tile.bm * tile.warpsN + tile.bn * tile.warpsM) * tile.bytesOfK) / 128;
     double perBlock = math + (shared + trafficOf(double((tile.bm + tile.bn) * tile.bytesOfK))) / 4;
     double cycles = cyclesOf(product, tile.bm, tile.bn, bk, perBlock, target);
+    if (considered)
+      considered->push_back({tileText(tile.bm, tile.bn, Schedule::Unit::Mma), cycles, ""});
     if (!best || cycles < least) {
       best = &tile;
       least = cycles;
@@ -397,27 +417,35 @@ int64_t programsOf(const FmaTile &tile, int64_t batches, int64_t rows, int64_t c
 /// Largest first: the first that gives every multiprocessor a tile and is not half empty, else the last; the one between where
 /// sizes are not known. f64 accumulators take two registers each.
 FmaTile fmaTile(int64_t batches, std::optional<int64_t> rows, std::optional<int64_t> columns, DType accumulator,
-                const TargetInfo &target) {
+                const TargetInfo &target, std::vector<ConsideredTile> *considered = nullptr) {
   static constexpr FmaTile large{128, 128, 8, 4, 2}, middle{64, 64, 16, 2, 2}, small{32, 32, 16, 1, 1};
   if (!rows || !columns)
     return middle;
   auto fills = [&](const FmaTile &tile) {
     bool isEmpty = *rows <= tile.bm / 2 || *columns <= tile.bn / 2;
-    return !isEmpty && programsOf(tile, batches, *rows, *columns) >= target.multiprocessors;
+    int64_t programs = programsOf(tile, batches, *rows, *columns);
+    bool isTaken = !isEmpty && programs >= target.multiprocessors;
+    if (considered && !isTaken)
+      considered->push_back(
+          {tileText(tile.bm, tile.bn, Schedule::Unit::Fma), std::nullopt,
+           isEmpty ? "half of it or more would be empty"
+                   : std::to_string(programs) + " programs for " + std::to_string(target.multiprocessors) + " multiprocessors"});
+    return isTaken;
   };
   if (accumulator != DType::F64 && fills(large))
     return large;
   return fills(middle) ? middle : small;
 }
 
-Schedule fmaSchedule(const IterationSpace &space, std::span<Operation *const> ops, DType accumulator, const TargetInfo &target) {
+Schedule fmaSchedule(const IterationSpace &space, std::span<Operation *const> ops, DType accumulator, const TargetInfo &target,
+                     std::vector<ConsideredTile> *considered) {
   const auto &loops = space.axes();
   size_t m = loops.size() - 3, n = m + 1, k = m + 2;
   Schedule s;
   s.family = Schedule::Family::Matmul;
   for (auto *list : {&s.block, &s.warps, &s.lanes, &s.vec})
     list->assign(loops.size(), 1);
-  FmaTile tile = fmaTile(batchesOf(space), loops[m].extent.constant(), loops[n].extent.constant(), accumulator, target);
+  FmaTile tile = fmaTile(batchesOf(space), loops[m].extent.constant(), loops[n].extent.constant(), accumulator, target, considered);
   s.block[m] = tile.bm;
   s.block[n] = tile.bn;
   s.block[k] = loops[k].chunk ? std::min(tile.bk, loops[k].chunk) : tile.bk;
@@ -544,7 +572,7 @@ static std::vector<Operation *> contractionsOf(std::span<Operation *const> ops) 
 }
 
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
-                                       bool exact) {
+                                       bool exact, std::vector<ConsideredTile> *considered) {
   std::vector<Operation *> contractions = contractionsOf(ops);
   // Kernels of the matmul family reduce with `dot`, and rows of the result where a program has them whole.
   for (Operation *op : ops)
@@ -572,10 +600,10 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
   if (isAllowed && feedsProductAlone(space, ops))
     if (auto product = tensorCoreProducts(space, contractions, target)) {
       if (product->unit == Schedule::Unit::Wgmma) {
-        if (auto timed = wgmmaSchedule(*product, countWholeValues(space, ops), target))
+        if (auto timed = wgmmaSchedule(*product, countWholeValues(space, ops), target, considered))
           return timed->schedule;
       } else if (!space.holdsRows()) {
-        return mmaSchedule(*product, target).schedule;
+        return mmaSchedule(*product, target, considered).schedule;
       }
     }
   if (space.holdsRows()) // No other unit's warps have rows whole.
@@ -585,7 +613,7 @@ std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Op
       return ring;
   if (contractions.size() > 2) // Their sums beside each other spill.
     return std::nullopt;
-  return fmaSchedule(space, ops, computeDType(type), target);
+  return fmaSchedule(space, ops, computeDType(type), target, considered);
 }
 
 /// Cycles of L2 in which results that one kernel leaves for another are written and read: of all products but the last.

@@ -4,12 +4,14 @@
 #include "minic/IR/Schedule.h"
 #include "minic/Target/TargetInfo.h"
 #include "minic/Transforms/Analysis/IterationSpace.h"
+#include "minic/Transforms/Analysis/ScheduleChoice.h"
 
 namespace minic {
 
-/// None if no kernel runs the region. In exact numerics products are chains of fused multiply-adds.
+/// None if no kernel runs the region. In exact numerics products are chains of fused multiply-adds. `considered` gets the tiles
+/// that were compared, if it is given.
 std::optional<Schedule> matmulSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
-                                       bool exact);
+                                       bool exact, std::vector<ConsideredTile> *considered);
 
 /// Elements of k in a piece, if a matmul is quicker cut along k: by one kernel that multiplies pieces and one that adds them up.
 /// Only where sizes are known.

@@ -428,7 +428,7 @@ static bool keepsOrder(const Schedule &schedule, const IterationSpace &space, st
 }
 
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
-                                       bool exact) {
+                                       bool exact, std::vector<ConsideredTile> *considered) {
   const Operation *contraction = nullptr;
   for (Operation *op : ops) {
     if (op->info().axes == AxisRule::Contract)
@@ -442,7 +442,7 @@ std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Op
       return std::nullopt;
     return schedule;
   }
-  return matmulSchedule(space, ops, target, exact);
+  return matmulSchedule(space, ops, target, exact, considered);
 }
 
 } // namespace minic

@@ -16,20 +16,40 @@
 #include "minic/Transforms/Analysis/KernelResources.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
+#include "minic/Transforms/FusionReport.h"
 #include "minic/Transforms/Passes.h"
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 namespace minic {
+
+const FusionReasonInfo &fusionReasonInfo(FusionReason reason) {
+  static constexpr FusionReasonInfo rows[] = {
+#define MINIC_FUSION_REASON(name, code, why, change) {code, why, change},
+#include "minic/Transforms/FusionReasons.def"
+#undef MINIC_FUSION_REASON
+  };
+  return rows[size_t(reason)];
+}
+
 namespace {
 
 /// A reshape is a view of memory, a custom op a launch of its kernel: each is no part of a region.
 bool standsAlone(const Operation &op) { return op.is(OpKind::Reshape) || op.is(OpKind::Custom); }
+
+/// Whether ops may be one kernel.
+struct Verdict {
+  std::optional<FusionReason> reason; ///< None: one kernel.
+  std::string detail;
+  std::optional<KernelResources> resources;
+  explicit operator bool() const { return !reason; }
+};
 
 bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
@@ -57,6 +77,8 @@ public:
       growGroups();
       narrowEdges();
     }
+    if (context.fusionReport)
+      report();
     rewrite();
   }
 
@@ -209,21 +231,29 @@ private:
     for (int op = 0; op < int(ops.size()); ++op)
       if (isGrouped(op))
         for (int producer : producers(op))
-          tryMerge(groupOf[size_t(producer)], groupOf[size_t(op)]);
+          if (int from = groupOf[size_t(producer)]; from != groupOf[size_t(op)]) {
+            Verdict verdict = tryMerge(from, groupOf[size_t(op)]);
+            if (context.fusionReport)
+              verdicts[{producer, op}] = std::move(verdict);
+          }
   }
 
-  void tryMerge(int producer, int consumer) {
+  Verdict tryMerge(int producer, int consumer) {
     Group &a = groups[size_t(producer)], &b = groups[size_t(consumer)];
-    if (producer == consumer || a.size() + b.size() > maxGroupOps)
-      return;
+    if (a.size() + b.size() > maxGroupOps)
+      return {FusionReason::ManyOps};
     Group merged;
     std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
-    if (!isLegal(merged, producer, consumer) || closesCycle(producer, consumer))
-      return;
+    Verdict verdict = judge(merged, producer, consumer);
+    if (verdict && closesCycle(producer, consumer))
+      verdict.reason = FusionReason::Cycle;
+    if (!verdict)
+      return verdict;
     for (int op : a)
       groupOf[size_t(op)] = consumer;
     b = std::move(merged);
     a.clear();
+    return verdict;
   }
 
   /// What one group widens for another alone goes through memory narrow: the convert moves to the reader.
@@ -238,7 +268,7 @@ private:
       std::erase(without, op);
       with.insert(std::ranges::lower_bound(with, op), op);
       groupOf[size_t(op)] = reader;
-      if (isLegal(without, home, home) && isLegal(with, reader, reader)) {
+      if (judge(without, home, home) && judge(with, reader, reader)) {
         groups[size_t(home)] = std::move(without);
         groups[size_t(reader)] = std::move(with);
       } else {
@@ -259,17 +289,26 @@ private:
                                                                                                                           : memory;
   }
 
-  bool isLegal(const Group &merged, int a, int b) {
-    for (int op : merged)
-      if (standsAlone(*ops[size_t(op)]) || ops[size_t(op)]->info().axes == AxisRule::Scan)
-        return false;
+  /// Whether the ops may be one kernel. `a` and `b` are the groups that they are in.
+  Verdict judge(const Group &merged, int a, int b) {
+    for (int op : merged) {
+      if (standsAlone(*ops[size_t(op)]))
+        return {ops[size_t(op)]->is(OpKind::Custom) ? FusionReason::Custom : FusionReason::View};
+      if (ops[size_t(op)]->info().axes == AxisRule::Scan)
+        return {FusionReason::Scan};
+    }
     std::vector<Operation *> region = regionOps(merged);
-    auto space = IterationSpace::compute(region);
+    std::string why;
+    auto space = IterationSpace::compute(region, &why);
     if (!space)
-      return false;
+      return {readsOwnMemory(region) ? FusionReason::ReadElsewhere : FusionReason::NoCommonLoops, why};
     auto schedule = chooseSchedule(*space, region, context.target, context.exact());
-    if (!schedule || losesTensorCores(*schedule, *space, region, context.target, context.exact()))
-      return false;
+    if (!schedule) {
+      bool isCut = std::ranges::any_of(region, [](const Operation *op) { return op->attr("chunks") != nullptr; });
+      return {isCut ? FusionReason::Pieces : FusionReason::NoSchedule};
+    }
+    if (losesTensorCores(*schedule, *space, region, context.target, context.exact()))
+      return {FusionReason::LosesTensorCores};
 
     // Along a loop that runs in parallel, a value that does not have it is computed by each of the programs; of one that is held
     // there is one.
@@ -300,15 +339,74 @@ private:
       if (!isExpensive(op))
         continue;
       bool prologue = matmul && op.info().axes != AxisRule::Contract && space->isInner(op.result());
-      if (prologue || missesParallelAxis(op.result()))
-        return false;
+      if (prologue)
+        return {FusionReason::FeedsProduct, nameOf(op)};
+      if (missesParallelAxis(op.result()))
+        return {FusionReason::RepeatsWork, nameOf(op)};
     }
     std::vector<Value *> results = outputs(merged, a, b);
     if (context.matmul == MatmulProvider::CublasLt && matmul && !libraryMatmul(region, results))
-      return false; // What the library does not do stays in kernels of its own.
-    auto missesAxis = [&](const Value *value) { return missesParallelAxis(value) || missesReducedAxis(value); };
-    return std::none_of(results.begin(), results.end(), missesAxis) &&
-           estimateResources(*space, *schedule, region, results).fit(context.target);
+      return {FusionReason::Library}; // What the library does not do stays in kernels of its own.
+    for (const Value *value : results)
+      if (missesParallelAxis(value) || missesReducedAxis(value))
+        return {FusionReason::SharedOutput, "%" + value->name()};
+    Verdict verdict{.resources = estimateResources(*space, *schedule, region, results)};
+    if (verdict.resources->parameterBytes > context.target.maxParameterBytes)
+      verdict.reason = FusionReason::Parameters;
+    else if (verdict.resources->sharedBytes > context.target.sharedBytesPerCta)
+      verdict.reason = FusionReason::SharedMemory;
+    else if (verdict.resources->registers > context.target.maxRegistersPerThread)
+      verdict.reason = FusionReason::Registers;
+    return verdict;
+  }
+
+  static bool readsOwnMemory(std::span<Operation *const> region) {
+    return std::ranges::any_of(region, [&](const Operation *op) {
+      for (unsigned i = 0; i < op->numOperands(); ++i)
+        if (readsFromMemory(*op, i) && std::ranges::find(region, op->operand(i)->definition()) != region.end())
+          return true;
+      return false;
+    });
+  }
+
+  static std::string nameOf(const Operation &op) { return "%" + op.results().front()->name(); }
+
+  /// An edge for each value that one op leaves for another: those within a kernel, and those between two with what kept them apart.
+  void report() {
+    std::map<int, std::optional<KernelResources>> resourcesOf; // Of groups.
+    for (int op = 0; op < int(ops.size()); ++op) {
+      if (!isGrouped(op))
+        continue;
+      for (int producer : producers(op))
+        for (const Value *value : ops[size_t(producer)]->results())
+          if (std::ranges::binary_search(readersOf[size_t(producer)][value->index()], op))
+            context.fusionReport->edges.push_back(edgeOf(producer, *value, op, resourcesOf));
+    }
+  }
+
+  FusionEdge edgeOf(int producer, const Value &value, int reader, std::map<int, std::optional<KernelResources>> &resourcesOf) {
+    FusionEdge edge{.from = "%" + value.name(),
+                    .to = nameOf(*ops[size_t(reader)]),
+                    .fromLoc = ops[size_t(producer)]->loc(),
+                    .toLoc = ops[size_t(reader)]->loc(),
+                    .bytes = value.type().numElements() * DimExpr(dtypeBytes(value.type().dtype()))};
+    int home = groupOf[size_t(producer)];
+    if (home == groupOf[size_t(reader)]) {
+      std::vector<Value *> stored = outputs(groups[size_t(home)], home, home);
+      edge.isStored = std::ranges::find(stored, &value) != stored.end();
+      auto [known, isNew] = resourcesOf.try_emplace(home);
+      if (isNew)
+        known->second = judge(groups[size_t(home)], home, home).resources;
+      edge.resources = known->second;
+      return edge;
+    }
+    edge.reason = context.eager ? FusionReason::Eager : FusionReason::NarrowEdge;
+    if (auto verdict = verdicts.find({producer, reader}); verdict != verdicts.end() && verdict->second.reason) {
+      edge.reason = verdict->second.reason;
+      edge.detail = verdict->second.detail;
+      edge.resources = verdict->second.resources;
+    }
+    return edge;
   }
 
   /// A path from one group to the other through a third would become a cycle. Ops after the consumer's last are groups of their own
@@ -437,6 +535,7 @@ private:
   std::vector<int> groupOf;                         ///< Of each op.
   std::vector<Group> groups;
   std::vector<std::vector<std::vector<int>>> readersOf; ///< Of each result of each grouped op.
+  std::map<std::pair<int, int>, Verdict> verdicts;      ///< Of producer and consumer, where anybody asks.
   std::vector<unsigned> seen;                           ///< The last walk that visited each op.
   unsigned walkNumber = 0;
 };

@@ -7,10 +7,17 @@
 
 namespace minic {
 
+/// A tile of a product that the cost model looked at.
+struct ConsideredTile {
+  std::string text;             ///< "128x256, wgmma".
+  std::optional<double> cycles; ///< What it takes; none if it was not counted.
+  std::string why;              ///< Why not, where no count says it.
+};
+
 /// The schedule for a region, or nullopt if no schedule of the target can run it. Given by the loops' extents, the element types
-/// and the target alone.
+/// and the target alone. Of a product, `considered` gets the tiles that were compared.
 std::optional<Schedule> chooseSchedule(const IterationSpace &space, std::span<Operation *const> ops, const TargetInfo &target,
-                                       bool exact);
+                                       bool exact, std::vector<ConsideredTile> *considered = nullptr);
 
 /// True if products of the region would be done sooner by tensor cores in kernels of their own: the region does not run on them
 /// with this schedule, or its products hinder each other.
