@@ -24,11 +24,12 @@ constexpr std::pair<std::string_view, std::string_view> files[] = {
     {"~/.cache/minic", "the cache of compiled graphs; `minic cache info` says where it is"},
 };
 
-/// Text in which roff sees no command of its own.
+/// Text in which roff sees no command of its own, and where it may break long lists of words.
 std::string plain(std::string_view text) {
   std::string out = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (char c : text)
-    out += c == '\\'   ? "\\e"
+    out += c == '|'    ? "|\\:"
+           : c == '\\' ? "\\e"
            : c == '-'  ? "\\-"
            : c == '\'' ? "\\(aq"
            : c == '`'  ? "\\(ga"
@@ -80,7 +81,7 @@ std::string commandText(const CommandLine &command) {
 
 std::string manPage(const CommandLine &program) {
   std::string out = ".\\\" Written by `minic doc man` from the program's own command line; do not edit.\n"
-                    ".TH MINIC 1 \"\" \"minic " MINIC_VERSION "\" \"User Commands\"\n";
+                    ".TH MINIC 1 \"\" \"minic " MINIC_VERSION "\" \"User Commands\"\n.ad l\n";
   out += section("NAME") + "minic \\- a small tensor compiler\n";
   out +=
       section("SYNOPSIS") + bold("minic") + " " + italic("command") + " [" + italic("flags") + "] [" + italic("file") + " ...]\n";

@@ -16,7 +16,7 @@ def minic(*words):
 
 def main(root):
     page, faults = minic("doc", "man"), []
-    text = page.replace("\\-", "-")
+    text = page.replace("\\-", "-").replace("\\:", "")
     if shutil.which("groff"):
         done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8"], input=page, capture_output=True, text=True)
         faults += [done.stderr] if done.stderr or done.returncode else []

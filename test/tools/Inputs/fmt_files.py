@@ -21,6 +21,11 @@ def tokens(text):
     return [token.rstrip() if token.startswith("//") else token for token in TOKEN.findall(text)]
 
 
+def module(text):
+    """As it is printed; kernels say where their ops stood, which lines between them change."""
+    return re.sub(r" loc\(\d+:\d+\)", "", minic("opt", "-", stdin=text).stdout)
+
+
 def squeezed(text):
     """The text as somebody may have written it: other blanks in the lines. Strings, comments and facts stay."""
     if '"' in text or "where" in text:
@@ -52,7 +57,7 @@ def main(root):
             faults.append(f"{path}: other tokens")
         if minic("fmt", "-", stdin=once).stdout != once:
             faults.append(f"{path}: twice is not once")
-        if minic("opt", "-", stdin=once).stdout != minic("opt", "-", stdin=text).stdout:
+        if module(once) != module(text):
             faults.append(f"{path}: another module")
     print("\n".join(faults) or f"{parsed} of {len(files)} files parse and are well")
     sys.exit(bool(faults) or parsed < 60)
