@@ -89,6 +89,10 @@ def check_program(root):
         ptx = run(minic, "compile", examples / "softmax.ir", "--emit=ptx", f"--target={target}")
         expect(f".target {target}" in ptx, f"bin/minic compile --target={target} printed {ptx[:200]}")
     print(run(minic, "doctor"), end="")
+    for page, place in (("man", "man/man1/minic.1"), ("completion-bash", "bash-completion/completions/minic"),
+                        ("completion-zsh", "zsh/site-functions/_minic"), ("completion-fish", "fish/vendor_completions.d/minic.fish"),
+                        ("grammar", "minic/editors/vscode/syntaxes/minic.tmLanguage.json")):
+        expect((root / "share" / place).read_text() == run(minic, "doc", page), f"share/{place} is not what minic doc {page} writes")
 
 
 def check_embedding(root, work):

@@ -1,4 +1,4 @@
-# Headers, the CMake package, examples and docs. Component `runtime` is enough to link minic::runtime.
+# Headers, the CMake package, examples, docs and what editors need. Component `runtime` is enough to link minic::runtime.
 
 foreach(room IN LISTS runtime_rooms)
   if(EXISTS ${CMAKE_SOURCE_DIR}/include/minic/${room})
@@ -19,5 +19,5 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/minicConfigVersion.
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/minicConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/minicConfigVersion.cmake
         DESTINATION ${package_dir} COMPONENT runtime)
 
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DATADIR}/minic
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/minic
         COMPONENT compiler)

@@ -15,8 +15,11 @@ class App;
 
 namespace minic::cli {
 
-/// 0 fine, 1 anything wrong in files or tensors, 2 flags, 3 device or environment.
 enum ExitCode : int { Fine = 0, BadData = 1, BadFlags = 2, BadEnvironment = 3 };
+inline constexpr std::pair<ExitCode, std::string_view> exitCodes[] = {{Fine, "fine"},
+                                                                      {BadData, "anything wrong in files or tensors"},
+                                                                      {BadFlags, "flags"},
+                                                                      {BadEnvironment, "device or environment"}};
 
 /// What the user asked for, once the command line is parsed.
 using Action = std::function<int()>;
@@ -29,6 +32,7 @@ void addBench(CLI::App &app, Action &chosen);
 void addTune(CLI::App &app, Action &chosen);
 void addExplain(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
+void addFmt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
 void addCache(CLI::App &app, Action &chosen);

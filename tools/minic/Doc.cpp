@@ -1,4 +1,5 @@
-// minic doc: reference pages as Markdown, written from the tables that the compiler itself works from.
+// minic doc: reference pages and files for shells and editors, written from the tables that the program itself works from.
+#include "CommandLine.h"
 #include "Common.h"
 
 #include "minic/IR/OpKind.h"
@@ -177,16 +178,44 @@ std::string errorPage() {
   return out;
 }
 
-int doc(const std::string &page, bool json) {
+struct Page {
+  std::string_view name;
+  std::string (*write)(const CLI::App &program);
+};
+
+constexpr Page pages[] = {
+    {"ops", [](const CLI::App &) { return opPage(); }},
+    {"passes", [](const CLI::App &) { return passPage(); }},
+    {"errors", [](const CLI::App &) { return errorPage(); }},
+    {"man", [](const CLI::App &program) { return manPage(commandLineOf(program)); }},
+    {"completion-bash", [](const CLI::App &program) { return bashCompletion(commandLineOf(program)); }},
+    {"completion-zsh", [](const CLI::App &program) { return zshCompletion(commandLineOf(program)); }},
+    {"completion-fish", [](const CLI::App &program) { return fishCompletion(commandLineOf(program)); }},
+    {"grammar", [](const CLI::App &) { return textMateGrammar(); }},
+    {"vim-syntax", [](const CLI::App &) { return vimSyntax(); }},
+};
+
+std::string pageNames(std::string_view separator) {
+  std::string text;
+  for (const Page &page : pages)
+    text += (text.empty() ? "" : std::string(separator)) + std::string(page.name);
+  return text;
+}
+
+int doc(const CLI::App &program, const std::string &name, bool json) {
   Messages messages;
-  if (page != "ops" && page != "passes" && page != "errors") {
-    std::string near = didYouMean(page, {"ops", "passes", "errors"});
-    return messages.fail({badFlag("unknown page '" + page + "'", (near.empty() ? "" : "did you mean " + near + "? ") +
-                                                                     std::string("It is one of ops, passes, errors"))});
+  const Page *page = std::find_if(std::begin(pages), std::end(pages), [&](const Page &one) { return one.name == name; });
+  if (page == std::end(pages)) {
+    std::vector<std::string> names;
+    for (const Page &one : pages)
+      names.emplace_back(one.name);
+    std::string near = didYouMean(name, names);
+    return messages.fail({badFlag("unknown page '" + name + "'",
+                                  (near.empty() ? "" : "did you mean " + near + "? ") + "It is one of " + pageNames(", "))});
   }
-  if (json && page != "ops")
-    return messages.fail({badFlag("'" + page + "' has no --json", "use it with ops")});
-  auto written = writeOutput({}, json ? opList() : page == "ops" ? opPage() : page == "passes" ? passPage() : errorPage());
+  if (json && name != "ops")
+    return messages.fail({badFlag("'" + name + "' has no --json", "use it with ops")});
+  auto written = writeOutput({}, json ? opList() : page->write(program));
   return written ? Fine : messages.fail(written.errors());
 }
 
@@ -195,10 +224,10 @@ int doc(const std::string &page, bool json) {
 void addDoc(CLI::App &app, Action &chosen) {
   auto page = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  CLI::App *command = app.add_subcommand("doc", "Write a reference page as Markdown");
-  command->add_option("page", *page, "ops|passes|errors")->required();
+  CLI::App *command = app.add_subcommand("doc", "Write a reference page, or a file for a shell or an editor");
+  command->add_option("page", *page, pageNames("|"))->required();
   command->add_flag("--json", *json, "of ops: names, operands, levels and element types, for programs");
-  command->callback([page, json, &chosen] { chosen = [page, json] { return doc(*page, *json); }; });
+  command->callback([page, json, &app, &chosen] { chosen = [page, json, &app] { return doc(app, *page, *json); }; });
 }
 
 } // namespace minic::cli

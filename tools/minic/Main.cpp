@@ -66,11 +66,15 @@ static int run(int argc, char **argv) {
   addCost(app, chosen);
   addExplain(app, chosen);
   addOpt(app, chosen);
+  addFmt(app, chosen);
   addInspect(app, chosen);
   addCache(app, chosen);
   addDoctor(app, chosen);
   addDoc(app, chosen);
-  app.footer("Exit codes: 0 fine; 1 anything wrong in files or tensors; 2 flags; 3 device or environment.");
+  std::string codes;
+  for (auto [code, meaning] : exitCodes)
+    codes += (codes.empty() ? "" : "; ") + std::to_string(code) + " " + std::string(meaning);
+  app.footer("Exit codes: " + codes + ".");
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   Messages messages(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
