@@ -1,5 +1,6 @@
 // minic explain: where the schedules of a graph's regions are from, what computes its matrix products and custom ops, and why.
 #include "Common.h"
+#include "ExplainError.h"
 
 #include "minic/Driver/CustomUses.h"
 #include "minic/Driver/RegionChoices.h"
@@ -53,6 +54,8 @@ nlohmann::json json(const std::vector<RegionChoice> &choices, const std::vector<
 }
 
 int explain(const ModuleFlags &flags) {
+  if (auto done = explainError(flags.file, flags.json))
+    return *done;
   Messages messages(flags.json);
   BegunModule begun;
   if (auto failed = beginWithModule(flags, messages, begun))
