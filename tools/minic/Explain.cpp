@@ -78,7 +78,8 @@ int explain(const ModuleFlags &flags) {
 void addExplain(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<ModuleFlags>();
   CLI::App *command = app.add_subcommand(
-      "explain", "Say where the schedules of a graph's regions are from, what computes its matrix products and custom ops, and why");
+      "explain",
+      "Say where the schedules of a graph's regions are from, what computes its matrix products and custom ops, and why");
   addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules);
   command->callback([flags, &chosen] { chosen = [flags] { return explain(*flags); }; });
 }

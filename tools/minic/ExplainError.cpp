@@ -44,8 +44,9 @@ std::string indented(std::string_view text) {
 
 nlohmann::json json(ErrorCode code) {
   const ErrorText &text = errorText(code);
-  return {{"code", errorCodeName(code)}, {"summary", errorCodeSummary(code)}, {"wrong", text.wrong},
-          {"right", text.right},         {"reason", text.reason},             {"needs", text.needs}};
+  return {{"code", errorCodeName(code)}, {"summary", errorCodeSummary(code)},
+          {"wrong", text.wrong},         {"right", text.right},
+          {"reason", text.reason},       {"needs", text.needs}};
 }
 
 } // namespace

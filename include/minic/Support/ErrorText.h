@@ -6,7 +6,8 @@
 namespace minic {
 
 struct ErrorText {
-  /// Commands, a line each behind `$ `, then the file `wrong.ir` or `right.ir` that they read. As a shell, they are run in one folder.
+  /// Commands, a line each behind `$ `, then the file `wrong.ir` or `right.ir` that they read. As a shell, they are run in one
+  /// folder.
   std::string wrong, right;
   std::string reason;
   /// What must be there before the commands do as said, for example a GPU; empty if they do so anywhere.
