@@ -1,6 +1,7 @@
 // minic doc: reference pages and files for shells and editors, written from the tables that the program itself works from.
 #include "CommandLine.h"
 #include "Common.h"
+#include "ExplainError.h"
 
 #include "minic/IR/OpKind.h"
 
@@ -165,8 +166,9 @@ std::string passPage() {
 }
 
 std::string errorPage() {
-  std::string out = "# Errors\n\nWritten by `minic doc errors` from `Errors.def`; do not edit.\n\n| code | name | what it means "
-                    "|\n|---|---|---|\n";
+  std::string out = "# Errors\n\nWritten by `minic doc errors` from `Errors.def` and `lib/Support/ErrorTexts/`; do not edit. "
+                    "`minic explain E0312` says the same about one code.\n\n"
+                    "| code | name | what it means |\n|---|---|---|\n";
   static constexpr std::string_view names[] = {
 #define MINIC_ERROR(id, code, summary) #id,
 #include "minic/Support/Errors.def"
@@ -175,6 +177,8 @@ std::string errorPage() {
   for (ErrorCode error : allErrorCodes())
     out += "| " + std::string(errorCodeName(error)) + " | " + std::string(names[size_t(error)]) + " | " +
            std::string(errorCodeSummary(error)) + " |\n";
+  for (ErrorCode error : allErrorCodes())
+    out += "\n## " + errorSection(error);
   return out;
 }
 

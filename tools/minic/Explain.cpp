@@ -1,5 +1,6 @@
 // minic explain: which ops share a kernel and what keeps others apart, schedules, masks and padding, each with its reason.
 #include "Common.h"
+#include "ExplainError.h"
 
 #include "minic/Driver/Explanation.h"
 
@@ -227,6 +228,8 @@ Diagnostics unmetExpectations(const SourceBuffer &source, const FusionReport &re
 }
 
 int explain(const ModuleFlags &flags, bool check) {
+  if (auto done = explainError(flags.file, flags.json))
+    return *done;
   Messages messages(flags.json);
   BegunModule begun;
   if (auto failed = beginWithModule(flags, messages, begun))
