@@ -251,9 +251,8 @@ int explain(const ModuleFlags &flags, bool check) {
 void addExplain(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<ModuleFlags>();
   auto check = std::make_shared<bool>(false);
-  CLI::App *command = app.add_subcommand(
-      "explain",
-      "Say which ops of a graph share a kernel and what keeps others apart, what schedules, masks and padding are, and why");
+  CLI::App *command = app.add_subcommand("explain", "Say which ops of a graph share a kernel and what keeps others apart, what "
+                                                    "schedules, masks and padding are, and why; or what an error code means");
   addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules);
   command->add_flag("--check", *check,
                     "fail where a line `// EXPECT-FUSED: %a, %z` or `// EXPECT-APART: %a, %z` of the file does not hold");
