@@ -162,24 +162,29 @@ nlohmann::json json(const Explanation &found) {
 
 //===- Expectations -===//
 
-/// Which values are made in one kernel: sets that edges join.
+/// Which values are made in one kernel: sets of ops that edges join.
 class Kernels {
 public:
   explicit Kernels(const FusionReport &report) {
     for (const FusionEdge &edge : report.edges) {
-      std::string from = find(edge.from), to = find(edge.to);
+      ops[edge.from] = edge.fromOp;
+      ops[edge.to] = edge.toOp;
+      int from = find(edge.fromOp), to = find(edge.toOp);
       if (!edge.reason)
         parents[from] = to;
     }
   }
-  bool knows(const std::string &name) const { return parents.contains(name); }
-  std::string find(const std::string &name) {
-    auto [it, isNew] = parents.try_emplace(name, name);
-    return it->second == name ? name : it->second = find(it->second);
-  }
+  bool knows(const std::string &name) const { return name.starts_with('%') && ops.contains(name); }
+  int kernelOf(const std::string &name) { return find(ops.at(name)); }
 
 private:
-  std::map<std::string, std::string> parents;
+  int find(int op) {
+    int &parent = parents.try_emplace(op, op).first->second;
+    return parent == op ? op : parent = find(parent);
+  }
+
+  std::map<std::string, int> ops;
+  std::map<int, int> parents;
 };
 
 /// `// EXPECT-FUSED: %a, %z` and `// EXPECT-APART: %a, %z` of a file, checked.
@@ -213,7 +218,7 @@ Diagnostics unmetExpectations(const SourceBuffer &source, const FusionReport &re
       if (!errors.empty() && errors.back().loc.line == number)
         continue;
       for (size_t i = 1; i < names.size(); ++i)
-        if ((kernels.find(names[0]) == kernels.find(names[i])) != fused) {
+        if ((kernels.kernelOf(names[0]) == kernels.kernelOf(names[i])) != fused) {
           auto edge =
               std::ranges::find_if(report.edges, [&](const FusionEdge &edge) { return edge.reason && edge.to == names[i]; });
           std::string why = fused && edge != report.edges.end()

@@ -25,7 +25,8 @@ const FusionReasonInfo &fusionReasonInfo(FusionReason reason);
 
 /// What one op of a graph leaves for another, through broadcasts and what else is free in a kernel.
 struct FusionEdge {
-  std::string from, to; ///< The ops' results.
+  std::string from, to;     ///< The ops' results, "%y"; "(exp)" of one without a name.
+  int fromOp = 0, toOp = 0; ///< Positions in the graph, which tell ops apart.
   SourceLoc fromLoc, toLoc;
   std::optional<FusionReason> reason;       ///< Of two kernels; none where both are in one.
   std::string detail;                       ///< What the rule found, if it says more than the reason.

@@ -349,7 +349,7 @@ private:
       return {FusionReason::Library}; // What the library does not do stays in kernels of its own.
     for (const Value *value : results)
       if (missesParallelAxis(value) || missesReducedAxis(value))
-        return {FusionReason::SharedOutput, "%" + value->name()};
+        return {FusionReason::SharedOutput, nameOf(*value)};
     Verdict verdict{.resources = estimateResources(*space, *schedule, region, results)};
     if (verdict.resources->parameterBytes > context.target.maxParameterBytes)
       verdict.reason = FusionReason::Parameters;
@@ -369,7 +369,14 @@ private:
     });
   }
 
-  static std::string nameOf(const Operation &op) { return "%" + op.results().front()->name(); }
+  static std::string nameOf(const Value &value) {
+    if (!value.name().empty())
+      return "%" + value.name();
+    const Operation &op = *value.definition();
+    std::string_view combiner = op.wordAttr("combiner");
+    return "(" + std::string(combiner.empty() ? op.info().name : combiner) + ")";
+  }
+  static std::string nameOf(const Operation &op) { return nameOf(*op.results().front()); }
 
   /// An edge for each value that one op leaves for another: those within a kernel, and those between two with what kept them apart.
   void report() {
@@ -385,8 +392,10 @@ private:
   }
 
   FusionEdge edgeOf(int producer, const Value &value, int reader, std::map<int, std::optional<KernelResources>> &resourcesOf) {
-    FusionEdge edge{.from = "%" + value.name(),
+    FusionEdge edge{.from = nameOf(value),
                     .to = nameOf(*ops[size_t(reader)]),
+                    .fromOp = producer,
+                    .toOp = reader,
                     .fromLoc = ops[size_t(producer)]->loc(),
                     .toLoc = ops[size_t(reader)]->loc(),
                     .bytes = value.type().numElements() * DimExpr(dtypeBytes(value.type().dtype()))};
