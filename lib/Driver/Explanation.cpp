@@ -15,6 +15,8 @@ std::string nameOf(const Value &value) { return "%" + value.name(); }
 
 std::string whyMasked(const DimExpr &size, int64_t lanes) {
   std::string block = std::to_string(lanes);
+  if (size.isMultipleOf(lanes))
+    return "where a block of " + block + " starts is not known to be a multiple of it";
   if (auto number = size.constant())
     return size.str() + " is no multiple of " + block + ": the last block has " + std::to_string(*number % lanes);
   return size.str() + " may be no multiple of " + block + ", which `where " + size.str() + " % " + block + " == 0` would say it is";
@@ -23,7 +25,9 @@ std::string whyMasked(const DimExpr &size, int64_t lanes) {
 std::string whyProved(const DimExpr &size, int64_t lanes) {
   if (lanes == 1)
     return "indices are below " + size.str();
-  return size.str() + " is a multiple of " + std::to_string(lanes);
+  if (size.isMultipleOf(lanes))
+    return size.str() + " is a multiple of " + std::to_string(lanes);
+  return "all blocks of " + std::to_string(lanes) + " end before " + size.str();
 }
 
 void addAccess(const Operation &op, const Function &kernel, std::vector<AccessFact> &facts) {
@@ -74,7 +78,7 @@ std::string proofOf(const Value &value, int64_t axis, int depth = 32) {
   return std::string(op->info().name) + " gives " + number;
 }
 
-void addPaddings(const Operation &op, const Function &kernel, std::vector<PaddingFactOf> &facts) {
+void addPaddings(const Operation &op, const Function &kernel, std::vector<PaddingProof> &facts) {
   bool isDot = op.is(OpKind::Dot);
   unsigned operands = isDot ? 2 : op.numOperands();
   for (int64_t axis : op.intsAttr("axes"))
@@ -82,7 +86,7 @@ void addPaddings(const Operation &op, const Function &kernel, std::vector<Paddin
       const Value *value = op.operand(i);
       DType dtype = value->type().dtype();
       PaddingFact fact = paddingOf(value, axis);
-      PaddingFactOf found{.kernel = kernel.name, .loc = op.loc(), .axis = axis};
+      PaddingProof found{.kernel = kernel.name, .loc = op.loc(), .axis = axis};
       found.what = isDot ? i == 0 ? "dot, first operand" : "dot, second operand" : "reduce " + std::string(op.wordAttr("combiner"));
       const Attribute *init = op.attr("init");
       if (isDot)

@@ -87,7 +87,7 @@ std::string text(const Explanation &found) {
         << (access.fill.empty() ? "" : "; lanes behind it hold " + access.fill) << "\n";
   if (!found.paddings.empty())
     out << "\npadding\n";
-  for (const PaddingFactOf &padding : found.paddings)
+  for (const PaddingProof &padding : found.paddings)
     out << "  " << padding.what << " (" << placeText(padding.loc) << ") in @" << padding.kernel << ", axis " << padding.axis << ": "
         << padding.padding << " (identity " << padding.identity << ")" << (padding.proof.empty() ? "" : ": " + padding.proof)
         << "\n";
@@ -153,7 +153,7 @@ nlohmann::json json(const Explanation &found) {
                                       {"axis", access.axis},     {"masked", access.isMasked}, {"why", access.why},
                                       {"fill", access.fill}};
                             })},
-          {"padding", list(found.paddings, [](const PaddingFactOf &padding) -> nlohmann::json {
+          {"padding", list(found.paddings, [](const PaddingProof &padding) -> nlohmann::json {
              return {{"kernel", padding.kernel}, {"op", padding.what},         {"location", placeJson(padding.loc)},
                      {"axis", padding.axis},     {"padding", padding.padding}, {"identity", padding.identity},
                      {"proof", padding.proof}};

@@ -22,7 +22,7 @@ struct AccessFact {
 };
 
 /// A reduction or product of a kernel along an axis that it contracts.
-struct PaddingFactOf {
+struct PaddingProof {
   std::string kernel;
   std::string what; ///< "reduce max".
   SourceLoc loc;
@@ -37,7 +37,7 @@ struct Explanation {
   std::vector<RegionChoice> regions;
   std::vector<CustomUse> customs; ///< With kernels of their own.
   std::vector<AccessFact> accesses;
-  std::vector<PaddingFactOf> paddings;
+  std::vector<PaddingProof> paddings;
 };
 
 /// Lowers the graph that `options` name to the masked level, and says what was decided on the way.
