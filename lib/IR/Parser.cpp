@@ -350,12 +350,29 @@ Value *ModuleParser::lookup(const Token &name) {
 
 //===- Entry point -===//
 
+/// In a dump, what has no place in the graph is from no line of it.
+static void forgetOwnPlaces(Module &module) {
+  auto eachOp = [&](auto &&visit) {
+    for (Function *function : module.functions())
+      if (function->level > Level::Graph)
+        walk(function->body(), visit);
+  };
+  bool isDump = false;
+  eachOp([&](Operation &op) { isDump |= op.loc().isInDump(); });
+  if (isDump)
+    eachOp([](Operation &op) {
+      if (SourceLoc own = op.loc(); !own.isInDump())
+        op.setLoc({.dumpLine = own.line, .dumpColumn = own.column});
+    });
+}
+
 Expected<std::unique_ptr<Module>> parseModule(Context &context, const SourceBuffer &source) {
   auto module = std::make_unique<Module>(context);
   ModuleParser parser(source.text(), *module);
   parser.parseFile();
   if (parser.failed())
     return parser.takeDiagnostics();
+  forgetOwnPlaces(*module);
   return module;
 }
 

@@ -365,7 +365,7 @@ bool ModuleParser::parseLoc(OpText &op) {
     if (&number == numbers && !expect(TokenKind::Colon, "`:`"))
       return false;
   }
-  op.loc = {numbers[0], numbers[1]};
+  op.loc = {numbers[0], numbers[1], op.loc.line, op.loc.column};
   return expect(TokenKind::RParen, "`)`");
 }
 

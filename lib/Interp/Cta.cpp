@@ -59,7 +59,7 @@ void Cta::reportDeadlock() {
     const Instr *instr = agents[i]->waitsIn();
     if (!instr)
       continue;
-    if (!error.loc.isValid())
+    if (!error.loc.inText().isValid())
       error.loc = instr->op->loc();
     error.note(agents[i]->name() + " waits in: " + printOperation(*instr->op) + ", where " + agents[i]->awaited(*instr).stateText(),
                instr->op->loc());

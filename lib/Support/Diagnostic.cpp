@@ -72,6 +72,7 @@ static std::string harmless(std::string_view message, bool lines) {
 }
 
 static std::string place(const SourceBuffer *source, SourceLoc loc) {
+  loc = loc.inText();
   std::string text = source ? harmless(source->name(), false) : "";
   if (loc.isValid())
     text += (text.empty() ? "" : ":") + std::to_string(loc.line) + ":" + std::to_string(loc.column);
@@ -79,6 +80,7 @@ static std::string place(const SourceBuffer *source, SourceLoc loc) {
 }
 
 static std::string caretLines(const SourceBuffer &source, SourceLoc loc, uint32_t length, const char *on, const char *off) {
+  loc = loc.inText();
   std::string_view line = source.line(loc.line);
   size_t column = loc.column ? loc.column - 1 : 0;
   if (column > line.size())
@@ -101,11 +103,15 @@ std::string renderDiagnostic(const Diagnostic &diagnostic, const SourceBuffer *s
   const char *green = colour ? "\033[1;32m" : "";
   std::string text = bold + place(source, diagnostic.loc) + off + kind + (isError ? "error" : "warning") + ": " + off + bold +
                      harmless(diagnostic.message, false) + off + " [" + std::string(errorCodeName(diagnostic.code)) + "]\n";
-  if (source && diagnostic.loc.isValid())
+  if (source && diagnostic.loc.inText().isValid())
     text += caretLines(*source, diagnostic.loc, diagnostic.length, green, off);
+  if (diagnostic.loc.isInDump() && diagnostic.loc.isValid())
+    text +=
+        "note: it is from " + std::to_string(diagnostic.loc.line) + ":" + std::to_string(diagnostic.loc.column) + " of the graph\n";
   for (const DiagnosticNote &note : diagnostic.notes) {
-    text += (note.loc.isValid() ? place(source, note.loc) : "") + "note: " + harmless(note.message, true) + "\n";
-    if (source && note.loc.isValid())
+    bool isPlaced = note.loc.inText().isValid();
+    text += (isPlaced ? place(source, note.loc) : "") + "note: " + harmless(note.message, true) + "\n";
+    if (source && isPlaced)
       text += caretLines(*source, note.loc, 1, green, off);
   }
   if (!diagnostic.fix.empty())

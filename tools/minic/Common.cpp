@@ -21,6 +21,7 @@ namespace minic::cli {
 //===- Messages -===//
 
 static nlohmann::json locationJson(SourceLoc loc) {
+  loc = loc.inText();
   return loc.isValid() ? nlohmann::json{{"line", loc.line}, {"column", loc.column}} : nlohmann::json(nullptr);
 }
 

@@ -8,12 +8,19 @@
 
 namespace minic {
 
-/// A place in a source text: 1-based line and byte column; line 0 means "no place".
+/// A place in a source text: 1-based line and byte column; line 0 means "no place". Of an op it is the place in the graph's text. A
+/// dump has that behind the op, and an op that was read from one has its place there besides.
 struct SourceLoc {
   uint32_t line = 0;
   uint32_t column = 0;
+  uint32_t dumpLine = 0; ///< 0: there is no dump.
+  uint32_t dumpColumn = 0;
   bool isValid() const { return line != 0; }
-  friend bool operator==(SourceLoc, SourceLoc) = default;
+  bool isInDump() const { return dumpLine != 0; }
+  /// The place in the text that was read.
+  SourceLoc inText() const { return isInDump() ? SourceLoc{dumpLine, dumpColumn} : *this; }
+  /// The same place in the graph's text.
+  friend bool operator==(SourceLoc a, SourceLoc b) { return a.line == b.line && a.column == b.column; }
 };
 
 enum class ErrorCode : uint16_t {
