@@ -65,6 +65,7 @@ static int run(int argc, char **argv) {
   addTune(app, chosen);
   addCost(app, chosen);
   addExplain(app, chosen);
+  addReport(app, chosen);
   addOpt(app, chosen);
   addFmt(app, chosen);
   addInspect(app, chosen);

@@ -1,0 +1,31 @@
+// How quick a launch can be at most, and what keeps it from being quicker.
+#pragma once
+
+#include "minic/Target/TargetInfo.h"
+#include "minic/Transforms/Analysis/Traffic.h"
+
+namespace minic {
+
+enum class Bound : uint8_t { Memory, Compute, Launch };
+/// "memory".
+std::string_view boundName(Bound bound);
+
+/// What a launch adds to those around it, measured on an H200 in a graph (docs/decisions.md): less work than that is not seen.
+inline constexpr double launchUs = 2.2;
+
+/// Of a launch that moves its bytes and does its arithmetic at the rates of the target's data sheet, both at once.
+struct LaunchLimit {
+  double memoryUs = 0, computeUs = 0;
+  double intensity = 0;  ///< FLOP per byte.
+  double peakTflops = 0; ///< Of the hardware that does most of its arithmetic.
+  double ridge = 0;      ///< The intensity from which on that hardware, and not memory, is the limit.
+  Bound bound = Bound::Launch;
+  double us() const;
+  /// "memory: 33554432 B at 4800 GB/s take 6.99 us; its 0.1 FLOP per byte are below the 13.9 ..."
+  std::string why;
+};
+LaunchLimit limitOf(const OpTraffic &launch, const TargetInfo &target);
+/// TFLOP/s of the hardware that does it.
+double peakTflops(const Work &work, const TargetInfo &target);
+
+} // namespace minic
