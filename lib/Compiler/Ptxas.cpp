@@ -1,7 +1,7 @@
 #include "minic/Compiler/Ptxas.h"
 
 #include "minic/Support/File.h"
-
+#include "minic/Support/PtxLines.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <cerrno>
@@ -125,11 +125,17 @@ Expected<std::string> assemblePtx(const std::string &ptx, const std::string &tar
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
   if (auto written = replaceFile(input, ptx); !written)
     return written.takeErrors();
-  int status = runProgram({*ptxas, "-arch=" + target, "-o", output, input}, log);
+  std::vector<std::string> words = {*ptxas, "-arch=" + target, "-o", output, input};
+  if (hasLineInfo(ptx))
+    words.emplace_back("-lineinfo");
+  int status = runProgram(words, log);
   if (status != 0) {
     Diagnostic error{.code = ErrorCode::BackendFailed, .message = *ptxas + " refused the PTX for " + target};
-    if (auto words = readFile(log))
+    if (auto words = readFile(log)) {
       error.note(*words);
+      if (auto place = ptxErrorPlace(ptx, *words))
+        error.note("line " + std::to_string(place->line) + " of the PTX: " + place->text).loc = place->from.loc;
+    }
     return error;
   }
   return readFile(output);
