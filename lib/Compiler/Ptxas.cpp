@@ -1,7 +1,7 @@
 #include "minic/Compiler/Ptxas.h"
 
 #include "minic/Support/File.h"
-
+#include "minic/Support/PtxLines.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <cerrno>
@@ -135,12 +135,17 @@ Expected<Assembled> assemble(const std::string &ptx, const std::string &target, 
   std::vector<std::string> words = {*ptxas, "-arch=" + target, "-o", output, input};
   if (verbose)
     words.push_back("-v");
+  if (hasLineInfo(ptx))
+    words.emplace_back("-lineinfo");
   int status = runProgram(words, log);
   auto said = readFile(log);
   if (status != 0) {
     Diagnostic error{.code = ErrorCode::BackendFailed, .message = *ptxas + " refused the PTX for " + target};
-    if (said)
+    if (said) {
       error.note(*said);
+      if (auto place = ptxErrorPlace(ptx, *said))
+        error.note("line " + std::to_string(place->line) + " of the PTX: " + place->text).loc = place->from.loc;
+    }
     return error;
   }
   auto cubin = readFile(output);

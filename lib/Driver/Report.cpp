@@ -6,6 +6,7 @@
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/Compiler/Ptxas.h"
 #include "minic/Driver/Explanation.h"
+#include "minic/Driver/LineMap.h"
 #include "minic/IR/Printer.h"
 #include "minic/Transforms/Analysis/LaunchLimit.h"
 
@@ -35,13 +36,15 @@ template <typename Items, typename ToJson> Json list(const Items &items, ToJson 
 
 //===- Texts -===//
 
-std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t start = 0, end; start < text.size(); start = end + 1) {
-    end = std::min(text.find('\n', start), text.size());
-    lines.push_back(text.substr(start, end - start));
+/// Places of lines as runs: [lines, line, column], or [lines] without a place.
+Json runsOf(const std::vector<SourceLoc> &places) {
+  Json runs = Json::array();
+  for (size_t i = 0, end; i < places.size(); i = end) {
+    for (end = i; end < places.size() && places[end] == places[i];)
+      ++end;
+    runs.push_back(places[i].isValid() ? Json{end - i, places[i].line, places[i].column} : Json{end - i});
   }
-  return lines;
+  return runs;
 }
 
 /// The line without the numbers of values and layouts that have no names, which one more value before them changes.
@@ -269,7 +272,7 @@ private:
 
   ModuleText print() {
     ModuleText result;
-    std::string printed = printModule(module);
+    printed = printModule(module);
     for (std::string_view line : linesOf(printed)) {
       result.lines.push_back(table.add(line));
       result.shapes.push_back(shapes.add(withoutNumbers(line)));
@@ -346,7 +349,7 @@ private:
   }
 
   void leave(Level left) {
-    add("level", {{"name", levelName(left)}, {"passes", passes}});
+    add("level", {{"name", levelName(left)}, {"passes", passes}, {"places", runsOf(linePlaces(Stage(left), printed))}});
     if (left == Level::Fused && !decided.is_null())
       add("fusion", decided);
     if (left == Level::Masked && !decided.is_null())
@@ -367,16 +370,22 @@ private:
                     {"shared", kernel.sharedBytes + kernel.dynamicSharedBytes},
                     {"cluster", kernel.clusterCtas}};
           })}});
-    auto llvm = emitLLVM(module, *target, true);
-    if (!llvm)
-      return llvm.takeErrors();
-    add("code", {{"name", "llvm"}, {"text", table.addAll(*llvm)}});
-    auto ptx = emitPtx(module, *target);
-    if (!ptx)
-      return ptx.takeErrors();
-    add("code", {{"name", "ptx"}, {"text", table.addAll(*ptx)}});
+    LineSource lines{.file = source.name()};
+    auto emit = [&](Stage stage, const LineSource *lines) {
+      return stage == Stage::Llvm ? emitLLVM(module, *target, true, lines) : emitPtx(module, *target, lines);
+    };
+    std::string ptx;
+    for (Stage stage : {Stage::Llvm, Stage::Ptx}) {
+      auto plain = emit(stage, nullptr), lined = emit(stage, &lines);
+      if (!plain || !lined)
+        return plain ? lined.takeErrors() : plain.takeErrors();
+      LevelText level{stage, *lined, linePlaces(stage, *lined)};
+      std::vector<int> ids = table.addAll(*plain);
+      add("code", {{"name", stageName(stage)}, {"places", runsOf(placesWithout(level, ids.size()))}, {"text", std::move(ids)}});
+      ptx = std::move(*plain);
+    }
     // What the assembler says; the page does without where there is none, or none for the target.
-    if (auto usage = usageOfPtx(*ptx, module.target))
+    if (auto usage = usageOfPtx(ptx, module.target))
       add("ptxas", {{"kernels", list(*usage, [](const PtxasUsage &kernel) -> Json {
                        return {{"name", kernel.kernel},
                                {"registers", kernel.registers},
@@ -399,6 +408,7 @@ private:
   DimBindings bound;
   LineTable table, shapes;
   ModuleText text;
+  std::string printed; ///< The same as text.
   Level level = Level::Graph;
   int passes = 0;
   Json decided;

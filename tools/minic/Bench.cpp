@@ -328,7 +328,7 @@ int bench(const Flags &flags) {
 void addBench(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("bench", "Time a graph on a GPU, eager and fused, after checking the results");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo);
   command->add_option("--sweep", flags->sweep, "NAME=256,512,1024: one point for each size");
   command->add_option("--rounds", flags->measure.rounds, "rounds in which everything runs in random order")->capture_default_str();
   command->add_option("--warmup", flags->measure.warmupMs, "milliseconds of warming up before each measurement")

@@ -20,19 +20,12 @@ function readLevel(name) {
   if (!level)
     return null;
   const text = textAfter(level.passes);
-  return {lines: text, keys: text.map(line => /\bloc\((\d+:\d+)\)$/.exec(lines[line])?.[1] ?? null)};
+  return {lines: text, keys: keysOfRuns(level)};
 }
 
 /// Runs of lines with one place: [lines, line, column], or [lines] without one.
-function keysOfRuns(code) {
-  const keys = [];
-  for (const [count, ...loc] of code.places ?? [])
-    for (let i = 0; i < count; ++i)
-      keys.push(loc.length ? keyOf(loc) : null);
-  while (keys.length < code.text.length)
-    keys.push(null);
-  return keys;
-}
+const keysOfRuns = level =>
+  level.places.flatMap(([count, ...loc]) => Array(count).fill(loc.length ? keyOf(loc) : null));
 
 class Column {
   constructor(view, name, level) {
