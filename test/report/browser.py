@@ -47,7 +47,7 @@ def chromium(arguments, timeout=120):
     return done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-def look(page, script="", width=1280, height=900, dark=False, virtual=True):
+def look(page, script="", width=1280, height=900, dark=False, virtual=True, flags=()):
     """What `script` puts into `t`, with the console's lines as `console` and the DOM as `dom`. Virtual time does not wait for timers,
     but stands still while the page works: without it, `performance.now()` is true, and the script must not wait."""
     if virtual:
@@ -57,9 +57,9 @@ def look(page, script="", width=1280, height=900, dark=False, virtual=True):
         with open(page, "rb") as file:
             copy.write(file.read() + harness.encode())
         copy.flush()
-        flags = [f"--window-size={width},{height}", "--dump-dom"]
+        flags = [*flags, f"--window-size={width},{height}", "--dump-dom"]
         if virtual:
-            flags.append("--virtual-time-budget=20000")
+            flags.append("--virtual-time-budget=60000")
         if dark:
             flags.append("--blink-settings=preferredColorScheme=0")
         dom, log = chromium([*flags, f"file://{os.path.abspath(copy.name)}"])
@@ -68,6 +68,37 @@ def look(page, script="", width=1280, height=900, dark=False, virtual=True):
     result["console"] = [line for line in log.splitlines() if "CONSOLE" in line]
     result["dom"] = dom
     return result
+
+
+def look_at_frames(frames, script, dark=False):
+    """Several pages in one browser, each (page, width) in a frame: what `script` puts into `t` for each. Its `w` is the frame's window,
+    its `$`, `$$` and `go` are of the frame."""
+    list_of_frames = json.dumps([[f"file://{os.path.abspath(page)}", width] for page, width in frames])
+    with tempfile.NamedTemporaryFile("w", suffix=".html") as page:
+        page.write("<!doctype html><meta charset=utf-8><meta name=color-scheme content='light dark'><body>")
+        page.flush()
+        found = look(page.name, """
+          t.frames = [];
+          for (const [address, width] of %s) {
+            const element = document.createElement('iframe');
+            element.width = width;
+            element.height = 900;
+            const loaded = new Promise(done => element.addEventListener('load', done));
+            element.src = address;
+            document.body.append(element);
+            await loaded;
+            await frame();
+            const w = element.contentWindow, t_of_page = t;
+            {
+              const t = {}, $ = selector => w.document.querySelector(selector), $$ = selector => [...w.document.querySelectorAll(selector)];
+              const go = async name => { w.location.hash = name; await frame(); await frame(); };
+              %s
+              t_of_page.frames.push(t);
+            }
+            element.remove();
+          }
+        """ % (list_of_frames, script), dark=dark, flags=["--allow-file-access-from-files"])
+    return found
 
 
 def screenshot(page, target, width=1280, height=900, dark=False, part=""):

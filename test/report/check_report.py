@@ -45,16 +45,6 @@ def look(page, script="", **more):
     return found
 
 
-# Shows every section; how wide each is.
-WIDTHS = """
-  t.widths = {};
-  for (const name of %s) {
-    await go(name);
-    t.widths[name] = document.documentElement.scrollWidth;
-  }
-""" % json.dumps(SECTIONS)
-
-
 def check_block(folder):
     """The transformer block: as the issue has it."""
     page = folder / "block.html"
@@ -62,17 +52,26 @@ def check_block(folder):
     size = page.stat().st_size
     check(size < MOST_BYTES, f"the page has {size} bytes")
     times = []
-    for _ in range(3):
+    while len(times) < 5 and min(times, default=MOST_MS) >= MOST_MS: # A busy machine may need another try.
         times.append(browser.look(page, "t.ms = performance.now();", virtual=False).get("ms", 1e9))
     check(min(times) < MOST_MS, f"opening takes {times} ms")
-    print(f"transformer block: {size} bytes, opened in {min(times):.0f} ms (of three)")
+    print(f"transformer block: {size} bytes, opened in {min(times):.0f} ms")
 
-    for width in (1280, 800):
-        for dark in (False, True):
-            found = look(page, WIDTHS + "t.background = getComputedStyle(document.documentElement).backgroundColor;", width=width, dark=dark)
-            check(all(w <= width for w in found.get("widths", {"": 1e9}).values()), f"wider than {width}", found.get("widths"))
-            lightness = sum(map(int, found.get("background", "rgb(0,0,0)")[4:-1].split(",")))
-            check((lightness < 200) == dark, f"dark is {dark}, the background {found.get('background')}")
+    for dark in (False, True):
+        found = browser.look_at_frames([(page, 1280), (page, 800)], """
+          t.widths = {};
+          t.width = w.innerWidth;
+          for (const name of %s) {
+            await go(name);
+            t.widths[name] = w.document.documentElement.scrollWidth;
+          }
+          t.background = w.getComputedStyle(w.document.documentElement).backgroundColor;
+        """ % json.dumps(SECTIONS), dark=dark)
+        check("error" not in found and not found["console"], "frames", found.get("error"), found["console"])
+        for frame, width in zip(found.get("frames", [{}, {}]), (1280, 800)):
+            check(frame.get("width") == width and all(w <= width for w in frame["widths"].values()), f"wider than {width}", frame)
+            lightness = sum(map(int, frame.get("background", "rgb(0,0,0)")[4:-1].split(",")))
+            check((lightness < 200) == dark, f"dark is {dark}, the background {frame.get('background')}")
 
     cost = json.loads(run("cost", BLOCK, "--dim", "T=2048", "--json").stdout)
     found = look(page, """
@@ -120,59 +119,67 @@ def check_block(folder):
 
 
 def check_links(page):
-    for levels in (LEVELS[:3], LEVELS[2:5], ["graph", "llvm", "ptx"]):
-        found = look(page, """
-          await go('levels');
-          for (const name of %s) {
-            levelView.chosen = [...new Set([...levelView.chosen, name])];
-            levelView.build();
-          }
-          t.columns = levelView.chosen;
-          const column = levelView.columns[0], ops = only('begin').places.filter(place => !/constant|broadcast|reshape|transpose/.test(place.op));
-          t.without = ops.filter(op => levelView.columns.some(other => !other.rowsOf.has(keyOf(op.loc)))).map(op => op.op);
-          // By mouse: at the first line that has an op in all columns.
-          const key = keyOf(ops.find(op => levelView.columns.every(other => other.rowsOf.has(keyOf(op.loc)))).loc);
-          column.body.scrollTop = Math.max(0, (column.rowsOf.get(key)[0] - 5) * rowHeight);
-          await frame();
-          const line = column.body.querySelector(`.line[data-key="${key}"]`), box = line.getBoundingClientRect();
-          line.dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: box.left + 50, clientY: box.top + 9}));
-          await frame();
-          const state = () => levelView.columns.map(other => {
-            const lit = [...other.body.querySelectorAll('.line.lit')], view = other.body.getBoundingClientRect();
-            return {keys: [...new Set(lit.map(row => row.dataset.key))],
-                    seen: lit.some(row => { const r = row.getBoundingClientRect(); return r.top >= view.top && r.bottom <= view.bottom; }),
-                    others: [...other.body.querySelectorAll('.line:not(.lit)')].some(row => row.dataset.key === levelView.active)};
-          });
-          t.key = key;
-          t.byMouse = state();
-          // By keyboard: down to the next op, pin it, go on, let go.
-          column.body.dispatchEvent(new MouseEvent('mouseleave'));
-          column.body.focus();
-          column.cursor = column.rowsOf.get(key)[0];
-          press(column.body, 'Home');
-          for (let i = 0; i < column.level.lines.length && column.level.keys[column.cursor] !== key; ++i)
-            press(column.body, 'ArrowDown');
-          await frame();
-          t.byKeys = state();
-          press(column.body, 'Enter');
-          t.pinned = levelView.pinned;
-          press(column.body, 'ArrowUp');
-          press(column.body, 'ArrowUp');
-          t.stays = levelView.active;
-          t.status = $('.status').textContent;
-          press(column.body, 'ArrowRight');
-          t.focus = document.activeElement === levelView.columns[1].body;
-          press(levelView.columns[1].body, 'Escape');
-          t.released = levelView.pinned;
-        """ % json.dumps(levels))
+    """In sets of levels: what lights up by mouse and by keyboard."""
+    sets = [LEVELS[:3], LEVELS[2:5], ["graph", "llvm", "ptx"]]
+    found = look(page, """
+      await go('levels');
+      t.sets = [];
+      const page_t = t;
+      for (const levels of %s) {
+        const t = {};
+        page_t.sets.push(t);
+        levelView.pinned = null;
+        levelView.chosen = levels;
+        levelView.build();
+        await frame();
+        t.columns = levelView.columns.map(column => column.name);
+        const column = levelView.columns[0], ops = only('begin').places.filter(place => !/constant|broadcast|reshape|transpose|iota/.test(place.op));
+        t.without = ops.filter(op => levelView.columns.some(other => !other.rowsOf.has(keyOf(op.loc)))).map(op => op.op);
+        // By mouse: at the first line that has an op in all columns.
+        const key = t.key = keyOf(ops.find(op => levelView.columns.every(other => other.rowsOf.has(keyOf(op.loc)))).loc);
+        column.body.scrollTop = Math.max(0, (column.rowsOf.get(key)[0] - 5) * rowHeight);
+        await frame();
+        const line = column.body.querySelector(`.line[data-key="${key}"]`), box = line.getBoundingClientRect();
+        line.dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: box.left + 50, clientY: box.top + 9}));
+        await frame();
+        const state = () => levelView.columns.map(other => {
+          const lit = [...other.body.querySelectorAll('.line.lit')], view = other.body.getBoundingClientRect();
+          return {keys: [...new Set(lit.map(row => row.dataset.key))],
+                  seen: lit.some(row => { const r = row.getBoundingClientRect(); return r.top >= view.top && r.bottom <= view.bottom; }),
+                  others: [...other.body.querySelectorAll('.line:not(.lit)')].some(row => row.dataset.key === levelView.active)};
+        });
+        t.byMouse = state();
+        // By keyboard: down to the same op, pin it, go on, let go.
+        column.body.dispatchEvent(new MouseEvent('mouseleave'));
+        t.left = levelView.active;
+        column.body.focus();
+        press(column.body, 'Home');
+        for (let i = 0; i < column.level.lines.length && column.level.keys[column.cursor] !== key; ++i)
+          press(column.body, 'ArrowDown');
+        await frame();
+        t.byKeys = state();
+        press(column.body, 'Enter');
+        t.pinned = levelView.pinned;
+        press(column.body, 'ArrowUp');
+        press(column.body, 'ArrowUp');
+        t.stays = levelView.active;
+        press(column.body, 'ArrowRight');
+        t.focus = document.activeElement === levelView.columns[1].body;
+        press(levelView.columns[1].body, 'Escape');
+        t.released = levelView.pinned;
+      }
+    """ % json.dumps(sets))
+    for levels, state in zip(sets, found.get("sets", [])):
         what = ", ".join(levels)
-        check(found.get("columns") == levels, what + ": columns", found.get("columns"))
+        check(state["columns"] == levels, what + ": columns", state["columns"])
         for how in ("byMouse", "byKeys"):
-            for state in found.get(how, [{}]):
-                check(state.get("keys") == [found["key"]] and state["seen"] and not state["others"], f"{what}: lit {how}", found["key"], state)
-        check(found.get("pinned") == found.get("stays") == found.get("key"), what + ": pinned", found.get("pinned"), found.get("stays"))
-        check(found.get("focus") and found.get("released") is None, what + ": focus and release")
-        check(len(found.get("without", "?" * 99)) <= MISSING, what + ": ops without lines", found.get("without"))
+            for column in state.get(how, [{}]):
+                good = column.get("keys") == [state["key"]] and column["seen"] and not column["others"]
+                check(good, f"{what}: lit {how}", state["key"], column)
+        check(state.get("left") is None, what + ": the mouse left", state.get("left"))
+        check(state.get("pinned") == state.get("stays") == state["key"], what + ": pinned", state.get("pinned"), state.get("stays"))
+        check(state.get("focus") and state.get("released", 0) is None, what + ": focus and release")
+        check(len(state.get("without", "?" * 99)) <= MISSING, what + ": ops without lines", state.get("without"))
 
 
 # Ops that other ops are folded into, or that vanish in code.
@@ -202,21 +209,27 @@ def check_passes(page):
 def check_cut(page, folder):
     """The file up to anywhere is a page that says that it is cut, and shows what it has."""
     whole = page.read_bytes()
-    begin, parts = whole.index(b"<nav"), whole.index(b'<script type="application/json"')
+    title, nav, parts = whole.index(b"This page ends here"), whole.index(b"<nav"), whole.index(b'<script type="application/json"')
     chance = random.Random(20261201)
-    places = [begin // 2, begin, parts - 1, parts, parts + 40] + sorted(chance.randrange(parts, len(whole)) for _ in range(7))
+    first = whole.index(b"\n", parts) # The first part is whole.
+    places = [title + 60, nav, parts - 1, parts + 40, first] + sorted(chance.randrange(first, len(whole)) for _ in range(12))
+    cuts = []
     for place in places:
-        cut = folder / "cut.html"
-        cut.write_bytes(whole[:place])
-        # What is cut within a comment or tag would take the test's script for a part of it; browsers do not, at the end of a file.
-        dom = browser.chromium(["--dump-dom", "--virtual-time-budget=5000", f"file://{cut}"])
-        check("CONSOLE" not in dom[1], f"cut at {place}: the console", dom[1][-300:])
+        cuts.append(folder / f"cut{place}.html")
+        cuts[-1].write_bytes(whole[:place])
+    found = browser.look_at_frames([(cut, 1000) for cut in cuts], """
+      t.text = w.document.body.textContent.slice(0, 2000);
+      await go('passes');
+      t.passes = $$('.pass').length + $$('.same').length;
+      t.sections = $$('#tabs a').length;
+    """)
+    check("error" not in found and not found["console"], "cut pages", found.get("error"), found["console"])
+    for place, state in zip(places, found.get("frames", [])):
+        check("This page ends here" in state["text"] or "minic ended here" in state["text"], f"cut at {place}: it does not say so", state["text"][:300])
         done = whole[:place].count(b'data-part="pass"')
-        if place > whole.index(b"\n", parts):
-            check("minic ended here" in dom[0], f"cut at {place}: it does not say so")
-            check(dom[0].count("<nav") == 1 and "section-overview" in dom[0], f"cut at {place}: nothing is shown", done)
-        else:
-            check("This page ends here" in dom[0] or "minic ended here" in dom[0] or place <= begin // 2, f"cut at {place}: it does not say so")
+        if place > first:
+            check(state["sections"] == len(SECTIONS) and (state["passes"] > 0 or done < 2), f"cut at {place}: nothing is shown", state)
+    check(len(found.get("frames", [])) == len(places), "all cut pages were looked at")
 
 
 def check_killed(folder):

@@ -146,10 +146,10 @@ class LevelView {
   constructor() {
     this.levels = levelNames.filter(readLevelOnce);
     this.active = this.pinned = null;
-    const wanted = this.most() > 2 ? ['graph', 'machine', 'ptx'] : ['graph', 'ptx'];
-    this.chosen = wanted.map(name => this.levels.includes(name) ? name : null).filter(Boolean);
+    // The last that were chosen are shown.
+    this.chosen = ['machine', 'ptx', 'graph'].filter(name => this.levels.includes(name));
     if (this.chosen.length < 2 && this.levels.length > 1)
-      this.chosen = [this.levels[0], this.levels.at(-1)];
+      this.chosen = [this.levels.at(-1), this.levels[0]];
     this.status = h('p', {class: 'status', role: 'status'});
     this.grid = h('div', {class: 'levels'});
     this.buttons = new Map(this.levels.map(name => [name, h('button', {
@@ -176,8 +176,8 @@ class LevelView {
   }
 
   build() {
-    this.chosen = this.chosen.slice(-this.most()).sort((a, b) => this.levels.indexOf(a) - this.levels.indexOf(b));
-    this.columns = this.chosen.map(name => new Column(this, name, readLevelOnce(name)));
+    this.chosen = this.chosen.slice(-this.most());
+    this.columns = this.levels.filter(name => this.chosen.includes(name)).map(name => new Column(this, name, readLevelOnce(name)));
     this.grid.replaceChildren(...this.columns.map(column => column.element));
     for (const [name, button] of this.buttons)
       button.setAttribute('aria-pressed', String(this.chosen.includes(name)));
