@@ -121,7 +121,7 @@ Json decisionJson(const FusionEdge &edge) {
 
 //===- Kernels -===//
 
-Json workJson(const OpTraffic &launch, const TargetInfo &target) {
+Json workJson(const OpTraffic &launch, const PeakRates &rates) {
   return {{"name", launch.name},
           {"loc", placeJson(launch.loc)},
           {"bytes", launch.byteFormula.str()},
@@ -129,7 +129,7 @@ Json workJson(const OpTraffic &launch, const TargetInfo &target) {
              return {{"flops", work.formula.str()},
                      {"dtype", dtypeName(work.dtype)},
                      {"tensor", work.onTensorCores},
-                     {"tflops", peakTflops(work, target)}};
+                     {"tflops", peakTflops(work, rates)}};
            })}};
 }
 
@@ -248,9 +248,9 @@ private:
                   {"version", MINIC_VERSION},
                   {"target",
                    {{"name", target->name},
-                    {"product", target->product},
-                    {"gbps", target->memoryGBps},
-                    {"tflops", target->fmaTflopsOfF32},
+                    {"product", peakRates(*target).product},
+                    {"gbps", peakRates(*target).memoryGBps},
+                    {"tflops", peakRates(*target).fmaTflopsOfF32},
                     {"launch_us", launchUs}}},
                   {"eager", eager ? Json{{"bytes", eager->bytes}, {"launches", eager->launches}} : Json(nullptr)},
                   {"source", table.addAll(source.text())},
@@ -332,7 +332,7 @@ private:
       auto choices = choicesOf(fused, watched);
       Json launches = Json::array();
       for (const OpTraffic &launch : fusedFormulas(fused).ops)
-        launches.push_back(workJson(launch, *target));
+        launches.push_back(workJson(launch, peakRates(*target)));
       size_t next = 0;
       for (const Operation &op : fused.body())
         if (op.is(OpKind::Fusion) || op.is(OpKind::Custom))

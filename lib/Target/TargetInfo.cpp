@@ -5,14 +5,14 @@
 
 namespace minic {
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; PTX ISA, "Target ISA Notes"; data sheets of the products.
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; PTX ISA, "Target ISA Notes".
 static constexpr std::array targets = {
-    TargetInfo{"sm_80", 8, 0, 70, 32, 108, 49152, 166912, 1024, 65536, 255, 1024, 64, 4096, "A100", 2039, 19.5, 9.7, 312, 19.5},
-    TargetInfo{"sm_86", 8, 6, 71, 32, 84, 49152, 101376, 1024, 65536, 255, 512, 0, 4096, "RTX A6000", 768, 38.7, 0.6, 154.8, 0},
-    TargetInfo{"sm_89", 8, 9, 78, 32, 142, 49152, 101376, 1024, 65536, 255, 512, 0, 4096, "RTX 6000 Ada", 960, 91.1, 1.4, 364.2, 0},
-    TargetInfo{"sm_90a", 9, 0, 81, 32, 132, 49152, 232448, 1024, 65536, 255, 1024, 128, 32764, "H200", 4800, 66.9, 33.5, 989.4, 66.9},
-    TargetInfo{"sm_100", 10, 0, 86, 32, 148, 49152, 232448, 1024, 65536, 255, 1024, 0, 32764, "B200", 8000, 75, 37, 2250, 37},
-    TargetInfo{"sm_120", 12, 0, 87, 32, 188, 49152, 101376, 1024, 65536, 255, 512, 0, 32764, "RTX PRO 6000", 1792, 125, 1.95, 503.8, 0},
+    TargetInfo{"sm_80", 8, 0, 70, 32, 108, 49152, 166912, 1024, 65536, 255, 1024, 64, 4096},
+    TargetInfo{"sm_86", 8, 6, 71, 32, 84, 49152, 101376, 1024, 65536, 255, 512, 0, 4096},
+    TargetInfo{"sm_89", 8, 9, 78, 32, 142, 49152, 101376, 1024, 65536, 255, 512, 0, 4096},
+    TargetInfo{"sm_90a", 9, 0, 81, 32, 132, 49152, 232448, 1024, 65536, 255, 1024, 128, 32764},
+    TargetInfo{"sm_100", 10, 0, 86, 32, 148, 49152, 232448, 1024, 65536, 255, 1024, 0, 32764},
+    TargetInfo{"sm_120", 12, 0, 87, 32, 188, 49152, 101376, 1024, 65536, 255, 512, 0, 32764},
 };
 
 std::span<const TargetInfo> allTargets() { return targets; }

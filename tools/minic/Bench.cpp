@@ -116,7 +116,7 @@ Expected<Point> benchPoint(const Flags &flags, const SourceBuffer &source, Compi
     return model.takeErrors();
   point.flops = model->flops;
   for (const OpTraffic &launch : model->fused.ops)
-    point.limitUs += limitOf(launch, *model->target).us();
+    point.limitUs += limitOf(launch, *model->rates).us();
 
   std::vector<Subject> subjects;
   std::vector<std::vector<HostTensor>> results;

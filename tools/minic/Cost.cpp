@@ -21,7 +21,7 @@ nlohmann::json limitsJson(const Model &model) {
   nlohmann::json launches = nlohmann::json::array();
   double us = 0;
   for (const OpTraffic &launch : model.fused.ops) {
-    LaunchLimit limit = limitOf(launch, *model.target);
+    LaunchLimit limit = limitOf(launch, *model.rates);
     us += limit.us();
     launches.push_back({{"name", launch.name},
                         {"location", {{"line", launch.loc.line}, {"column", launch.loc.column}}},
@@ -34,25 +34,25 @@ nlohmann::json limitsJson(const Model &model) {
                         {"bound", boundName(limit.bound)},
                         {"why", limit.why}});
   }
-  return {{"target", model.target->name},
-          {"product", model.target->product},
-          {"memory_gbps", model.target->memoryGBps},
-          {"f32_tflops", model.target->fmaTflopsOfF32},
+  return {{"target", model.rates->target},
+          {"product", model.rates->product},
+          {"memory_gbps", model.rates->memoryGBps},
+          {"f32_tflops", model.rates->fmaTflopsOfF32},
           {"us", us},
           {"launches", std::move(launches)}};
 }
 
 /// How quick each launch can be, and what keeps it from being quicker.
 std::string limitsText(const Model &model) {
-  const TargetInfo &target = *model.target;
-  std::string out = "\nat the limits of " + std::string(target.name) + " (" + std::string(target.product) + ": " +
-                    number(target.memoryGBps) + " GB/s, " + number(target.fmaTflopsOfF32) + " TFLOP/s in f32), by launch:\n";
+  const PeakRates &rates = *model.rates;
+  std::string out = "\nat the limits of " + std::string(rates.target) + " (" + std::string(rates.product) + ": " +
+                    number(rates.memoryGBps) + " GB/s, " + number(rates.fmaTflopsOfF32) + " TFLOP/s in f32), by launch:\n";
   char line[160];
   std::snprintf(line, sizeof line, "  %10s %16s %10s  %-8s\n", "us", "FLOP", "FLOP/B", "bound by");
   out += line;
   double us = 0;
   for (const OpTraffic &launch : model.fused.ops) {
-    LaunchLimit limit = limitOf(launch, target);
+    LaunchLimit limit = limitOf(launch, rates);
     us += limit.us();
     std::snprintf(line, sizeof line, "  %10s %16lld %10s  %-8s  ", number(limit.us()).c_str(), (long long)launch.flops(),
                   number(limit.intensity).c_str(), std::string(boundName(limit.bound)).c_str());

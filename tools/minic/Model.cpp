@@ -28,7 +28,7 @@ Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &opt
   auto target = findTarget((*module)->target);
   if (!target)
     return target.takeErrors();
-  Model model{*target, std::move(*eager), std::move(*fused), *flops};
+  Model model{&peakRates(**target), std::move(*eager), std::move(*fused), *flops};
   fusing.dims = {}; // They are bound.
   fusing.graph = name;
   if (auto lowered = lowerTo(**module, Stage::Tile, fusing); !lowered)

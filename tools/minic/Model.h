@@ -10,7 +10,7 @@
 namespace minic::cli {
 
 struct Model {
-  const TargetInfo *target;
+  const PeakRates *rates; ///< Of the target.
   TrafficModel eager, fused;
   int64_t flops = 0; ///< Of matmuls.
   /// Of each input, if it came with strides of its own.

@@ -13,11 +13,11 @@ struct Flags : ExecutionFlags {
   std::string output;
 };
 
-/// Times of the graph on a GPU; nothing where there is none and none is asked for, or where sizes are not known.
-Expected<void> measureGraph(const Flags &flags, const SourceBuffer &source, const CompileOptions &options, const Function &graph,
-                            const OpenedDevice &opened, ReportPage &page) {
+/// Times of the graph on a GPU, with random inputs.
+Expected<void> measureGraph(const Flags &flags, const SourceBuffer &source, const CompileOptions &options,
+                            const Signature &signature, const OpenedDevice &opened, ReportPage &page) {
   DimBindings dims = options.dims;
-  auto inputs = makeInputs(signatureOf(graph), {}, true, "minic report " + flags.file, dims);
+  auto inputs = makeInputs(signature, {}, true, "minic report " + flags.file, dims);
   if (!inputs)
     return inputs.takeErrors();
   CompileOptions measured = options;
@@ -29,7 +29,7 @@ Expected<void> measureGraph(const Flags &flags, const SourceBuffer &source, cons
   if (!executable)
     return executable.takeErrors();
   std::vector<Subject> subjects;
-  auto subject = Subject::create(graph.name, *executable, *inputs);
+  auto subject = Subject::create(signature.name, *executable, *inputs);
   if (!subject)
     return subject.takeErrors();
   subjects.push_back(std::move(*subject));
@@ -74,7 +74,12 @@ int report(const Flags &flags) {
   auto gpu = openGpu(flags, begun.options, messages);
   if (!gpu)
     return messages.fail(gpu.errors());
-  auto page = ReportPage::create(flags.output, "minic report: " + (*graph)->name);
+  Signature signature = signatureOf(**graph); // Lowering replaces the graph.
+  if (*gpu && !requireDims((*graph)->dimNames(), begun.options.dims, "minic report " + flags.file)) {
+    messages.note("the graph is not timed, since not all of its sizes are known");
+    gpu->reset();
+  }
+  auto page = ReportPage::create(flags.output, "minic report: " + signature.name);
   if (!page)
     return messages.fail(page.errors());
   if (*gpu)
@@ -83,12 +88,8 @@ int report(const Flags &flags) {
 
   auto done = writeReport(*begun.module, begun.source, begun.options, *page);
   noteUnusedSchedules(begun.options, messages);
-  if (done && *gpu) {
-    LoadedModule again{.source = begun.source};
-    done = load(again, begun.options, messages);
-    if (done)
-      done = measureGraph(flags, begun.source, begun.options, **chooseGraph(*again.module, begun.options.graph), **gpu, *page);
-  }
+  if (done && *gpu)
+    done = measureGraph(flags, begun.source, begun.options, signature, **gpu, *page);
   Diagnostics errors;
   if (!done) {
     addReproducer(done.errors(), begun.source, begun.options, Stage::Plan);

@@ -23,12 +23,6 @@ struct TargetInfo {
   int mmaRate;           ///< Products that mma adds in a multiprocessor and cycle: f16 with f32 sums ("Arithmetic Instructions").
   int mmaRateOfF64;      ///< 0: no more than fused multiply-adds.
   int maxParameterBytes; ///< Kernel parameters at `minPtx`, which is the version emitted: 4096 before PTX 8.1, 32764 since.
-  // What the product can do at most, by its data sheet: what kernels are measured against.
-  std::string_view product; ///< "H200".
-  double memoryGBps;
-  double fmaTflopsOfF32, fmaTflopsOfF64;
-  double mmaTflopsOfF16; ///< Tensor cores, dense, f32 sums; other types in proportion to their bytes.
-  double mmaTflopsOfF64; ///< 0: no tensor cores for it.
 };
 
 /// All targets, oldest first.

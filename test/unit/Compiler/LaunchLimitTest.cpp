@@ -6,7 +6,7 @@ using namespace minic;
 
 namespace {
 
-const TargetInfo &h200() { return **findTarget("sm_90a"); }
+const PeakRates &h200() { return peakRates(**findTarget("sm_90a")); }
 
 OpTraffic launch(int64_t bytes, std::vector<Work> work) { return {.name = "f", .bytes = bytes, .work = std::move(work)}; }
 
@@ -39,6 +39,11 @@ TEST(LaunchLimit, RatesOfTypes) {
   EXPECT_DOUBLE_EQ(rate(DType::F16, true), 989.4);
   EXPECT_DOUBLE_EQ(rate(DType::F32, true), 494.7) << "TF32";
   EXPECT_DOUBLE_EQ(rate(DType::F32, true, 6), 164.9) << "six products of 16-bit parts";
+}
+
+TEST(LaunchLimit, EveryTargetHasRates) {
+  for (const TargetInfo &target : allTargets())
+    EXPECT_EQ(peakRates(target).target, target.name);
 }
 
 /// Tensor cores and the others work at the same time; work of one kind adds up.

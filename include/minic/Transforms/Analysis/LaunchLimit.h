@@ -6,6 +6,17 @@
 
 namespace minic {
 
+/// What the product that a target stands for can do at most, by its data sheet: what kernels are measured against. No pass looks at
+/// it.
+struct PeakRates {
+  std::string_view target, product; ///< "sm_90a", "H200".
+  double memoryGBps;
+  double fmaTflopsOfF32, fmaTflopsOfF64;
+  double mmaTflopsOfF16; ///< Tensor cores, dense, f32 sums; other types in proportion to their bytes.
+  double mmaTflopsOfF64; ///< 0: no tensor cores for it.
+};
+const PeakRates &peakRates(const TargetInfo &target);
+
 enum class Bound : uint8_t { Memory, Compute, Launch };
 /// "memory".
 std::string_view boundName(Bound bound);
@@ -24,8 +35,8 @@ struct LaunchLimit {
   /// "memory: 33554432 B at 4800 GB/s take 6.99 us; its 0.1 FLOP per byte are below the 13.9 ..."
   std::string why;
 };
-LaunchLimit limitOf(const OpTraffic &launch, const TargetInfo &target);
+LaunchLimit limitOf(const OpTraffic &launch, const PeakRates &rates);
 /// TFLOP/s of the hardware that does it.
-double peakTflops(const Work &work, const TargetInfo &target);
+double peakTflops(const Work &work, const PeakRates &rates);
 
 } // namespace minic
