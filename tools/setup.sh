@@ -16,6 +16,7 @@ minic needs these; install them with the system's package manager and run this a
   nlohmann json            3.11
   xxHash                   0.8 (its header)
   Python                   3.9, for tests
+  Chromium                 any, for tests of the pages that `minic report` writes; without it they are skipped
 END
 }
 

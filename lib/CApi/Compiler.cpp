@@ -41,6 +41,7 @@ Expected<Request> readOptions(const MinicCompileOptions *given, std::string name
   if (!provider)
     return badArgument("options.matmul", "is '" + matmul + "', expected auto, generated or cublaslt");
   request.options.matmul = *provider;
+  request.options.lineInfo = options.line_info != 0;
   request.options.tunedFor = textOr(options.tuned_for, "");
   if (auto done = useSchedules(request.options, textOr(options.schedules, "")); !done)
     return done.takeErrors();

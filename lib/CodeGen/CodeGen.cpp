@@ -127,8 +127,8 @@ static Expected<std::string> givenPtx(Function &kernel, const TargetInfo &target
 }
 
 /// LLVM code for some kernels of one module.
-static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> kernels, const TargetInfo &target,
-                                                     const Backend &backend, llvm::LLVMContext &context) {
+static Expected<std::unique_ptr<llvm::Module>> lower(const LineSource *from, std::span<Function *const> kernels,
+                                                     const TargetInfo &target, const Backend &backend, llvm::LLVMContext &context) {
   auto module = std::make_unique<llvm::Module>("minic", context);
   backend.prepare(*module);
   Diagnostics errors;
@@ -140,8 +140,12 @@ static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> 
   std::vector<llvm::Function *> functions;
   for (Function *kernel : kernels)
     functions.push_back(declareKernel(*kernel, *module));
-  for (size_t i = 0; i < kernels.size(); ++i)
-    KernelLowering(*kernels[i], *functions[i], target, errors).run();
+  LineInfo lines(from, *module);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    lines.describe(*kernels[i], *functions[i]);
+    KernelLowering(*kernels[i], *functions[i], target, lines, errors).run();
+  }
+  lines.finish();
   if (!errors.empty())
     return errors;
   if (auto valid = backend.verify(*module); !valid)
@@ -149,12 +153,12 @@ static Expected<std::unique_ptr<llvm::Module>> lower(std::span<Function *const> 
   return module;
 }
 
-Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize) {
+Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize, const LineSource *lines) {
   auto backend = Backend::create(target);
   if (!backend)
     return backend.takeErrors();
   llvm::LLVMContext context;
-  auto code = lower(writtenInIr(machineKernels(module)), target, **backend, context);
+  auto code = lower(lines, writtenInIr(machineKernels(module)), target, **backend, context);
   if (!code)
     return code.takeErrors();
   if (optimize)
@@ -175,13 +179,13 @@ struct KernelModule {
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> code; ///< Goes before its context.
 
-  static Expected<KernelModule> lower(std::span<Function *const> kernels, const TargetInfo &target) {
+  static Expected<KernelModule> lower(const LineSource *from, std::span<Function *const> kernels, const TargetInfo &target) {
     auto backend = Backend::create(target);
     if (!backend)
       return backend.takeErrors();
     auto context = std::make_unique<llvm::LLVMContext>();
     context->setDiscardValueNames(true);
-    auto code = minic::lower(kernels, target, **backend, *context);
+    auto code = minic::lower(from, kernels, target, **backend, *context);
     if (!code)
       return code.takeErrors();
     return KernelModule{std::move(*backend), std::move(context), std::move(*code)};
@@ -212,8 +216,8 @@ static void inParallel(size_t count, const std::function<void(size_t)> &work) {
     other.get();
 }
 
-Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
-  auto kernels = KernelModule::lower(writtenInIr(machineKernels(module)), target);
+Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const LineSource *lines) {
+  auto kernels = KernelModule::lower(lines, writtenInIr(machineKernels(module)), target);
   if (!kernels)
     return kernels.takeErrors();
   auto text = kernels->emitPtx();
@@ -229,7 +233,7 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target) {
   return text;
 }
 
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target) {
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines) {
   std::vector<KernelCode> result;
   std::vector<std::pair<size_t, KernelModule>> modules; ///< With the kernel's place in the result.
   Diagnostics errors;
@@ -244,7 +248,7 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
     result.push_back(describe(*kernel));
     if (ptxOf(*kernel))
       keep(result.size() - 1, givenPtx(*kernel, target));
-    else if (auto lowered = KernelModule::lower({&kernel, 1}, target))
+    else if (auto lowered = KernelModule::lower(lines, {&kernel, 1}, target))
       modules.emplace_back(result.size() - 1, std::move(*lowered));
     else
       keepErrors(lowered.takeErrors());

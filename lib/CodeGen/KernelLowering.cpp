@@ -83,14 +83,17 @@ llvm::Function *declareKernel(Function &kernel, llvm::Module &module) {
   return function;
 }
 
-KernelLowering::KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, Diagnostics &errors)
-    : ir(function.getContext()), target(target), kernel(kernel), setup(function.getContext()), function(function), errors(errors),
-      threads(threadsOf(kernel)), cluster(clusterCtas(kernel)), stored(storedBuffers(kernel)) {}
+KernelLowering::KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, LineInfo &lines,
+                               Diagnostics &errors)
+    : ir(function.getContext()), target(target), kernel(kernel), setup(function.getContext()), function(function), lines(lines),
+      errors(errors), threads(threadsOf(kernel)), cluster(clusterCtas(kernel)), stored(storedBuffers(kernel)) {}
 
 void KernelLowering::run() {
   // The setup code goes before the entry block's terminator, whenever it is found to be needed.
   llvm::BasicBlock *entry = newBlock("entry"), *body = newBlock("body");
-  setup.SetInsertPoint(llvm::BranchInst::Create(body, entry));
+  ir.SetInsertPoint(entry);
+  ir.SetCurrentDebugLocation(lines.at({}, function)); // What depends on the thread and on sizes alone is of no op.
+  setup.SetInsertPoint(ir.CreateBr(body));            // Takes the branch's location.
   ir.SetInsertPoint(body);
   unsigned position = 0;
   for (Value *param : kernel.params())
@@ -155,9 +158,11 @@ static bool usesOneOf(const Operation &op, std::span<Operation *const> run) {
 
 std::vector<Registers> KernelLowering::lowerRegion(Block &block) {
   std::vector<Operation *> run; // Element-wise ops that wait to be lowered together.
+  llvm::DebugLoc outer = ir.getCurrentDebugLocation();
   auto lowerRun = [&] {
     if (!run.empty())
       lowerElementwise(*this, run);
+    ir.SetCurrentDebugLocation(outer);
     run.clear();
   };
   for (Operation &op : block) {
@@ -181,6 +186,13 @@ std::vector<Registers> KernelLowering::lowerRegion(Block &block) {
 }
 
 void KernelLowering::lowerOperation(Operation &op) {
+  llvm::DebugLoc outer = ir.getCurrentDebugLocation();
+  setLoc(op);
+  lowerKind(op);
+  ir.SetCurrentDebugLocation(outer);
+}
+
+void KernelLowering::lowerKind(Operation &op) {
   switch (op.kind()) {
   case OpKind::Constant:
     return lowerConstant(*this, op);

@@ -4,6 +4,7 @@
 // depends on the thread or on sizes alone is computed once, in the entry block.
 #pragma once
 
+#include "LineInfo.h"
 #include "minic/IR/IR.h"
 #include "minic/Target/TargetInfo.h"
 
@@ -26,13 +27,16 @@ using Registers = std::vector<llvm::Value *>;
 class KernelLowering {
 public:
   /// `function` is the declaration that `declareKernel` made.
-  KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, Diagnostics &errors);
+  KernelLowering(Function &kernel, llvm::Function &function, const TargetInfo &target, LineInfo &lines, Diagnostics &errors);
   /// Fills the function's body.
   void run();
 
   IRBuilder ir; ///< At the end of what has been emitted.
   const TargetInfo &target;
   Function &kernel;
+
+  /// What is emitted from now on is from this op.
+  void setLoc(const Operation &op) { ir.SetCurrentDebugLocation(lines.at(op.loc(), function)); }
 
   //===- Values -===//
   const Registers &get(Value *value) const;
@@ -106,6 +110,7 @@ public:
 private:
   llvm::Value *threadPosition(bool warp);
   void lowerOperation(Operation &op);
+  void lowerKind(Operation &op);
   void lowerProgramId(Operation &op);
   void lowerFor(Operation &op);
   Registers lowerTrip(Operation &loop, llvm::Value *index, const Registers &carried);
@@ -118,6 +123,7 @@ private:
   int64_t warpsHere() const;
 
   llvm::Function &function;
+  LineInfo &lines;
   Diagnostics &errors;
   int64_t threads, cluster; ///< Threads of a CTA, CTAs of a program.
   int64_t dynamicUsed = 0, unrolledTrips = 0;

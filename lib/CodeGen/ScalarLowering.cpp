@@ -380,12 +380,14 @@ static bool lowerReluConvert(KernelLowering &k, Operation &op) {
 }
 
 void lowerElementwise(KernelLowering &k, std::span<Operation *const> run) {
+  k.setLoc(*run[0]);
   if (run.size() == 1 && !run[0]->info().expands && lowerReluConvert(k, *run[0]))
     return;
   std::unordered_map<const Value *, Registers> results;
   const size_t count = k.get(run[0]->operand(0)).size();
   for (size_t first = 0; first < count; first += registersAtOnce)
-    for (Operation *op : run)
+    for (Operation *op : run) {
+      k.setLoc(*op);
       for (size_t r = first; r < std::min(first + registersAtOnce, count); ++r) {
         std::vector<llvm::Value *> lane;
         for (Value *operand : op->operands()) {
@@ -400,6 +402,7 @@ void lowerElementwise(KernelLowering &k, std::span<Operation *const> run) {
         }
         results[op->result()].push_back(value);
       }
+    }
   for (Operation *op : run)
     k.set(op->result(), std::move(results[op->result()]));
 }

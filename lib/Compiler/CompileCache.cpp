@@ -88,6 +88,22 @@ std::string schedulesText(const Module &module, const CompileOptions &options) {
 
 } // namespace
 
+/// Which lines code says it is from, if it does: these are part of it then.
+static std::string linesText(const Module &module, const CompileOptions &options) {
+  std::string text;
+  if (!options.lineInfo)
+    return text;
+  auto add = [&](SourceLoc loc) {
+    FileLoc at = options.lines.placeOf(loc);
+    text += at.file + ":" + std::to_string(at.loc.line) + ":" + std::to_string(at.loc.column) + "\n";
+  };
+  for (Function *function : module.functions()) {
+    add(function->loc);
+    walk(function->body(), [&](Operation &op) { add(op.loc()); });
+  }
+  return text;
+}
+
 static CacheKey keyOf(const Module &module, const CompileOptions &options) {
   bool anyStrides = options.anyStrides.value_or(true);
   std::string functions, dims, passes;
@@ -110,6 +126,7 @@ static CacheKey keyOf(const Module &module, const CompileOptions &options) {
       .add("schedules", schedulesText(module, options))
       .add("matmul", std::string(matmulProviderName(options.matmul)))
       .add("code", options.withCode ? "ptx" : "none")
+      .add("lines", linesText(module, options))
       .add("passes", passes)
       .add("minic", MINIC_VERSION " " + buildIdOf(reinterpret_cast<const void *>(&keyOf)))
       .add("llvm", llvmVersion() + " " + llvmBuildId());

@@ -170,8 +170,8 @@ Expected<std::string> emitStage(Module &module, Stage stage, const CompileOption
     return printModule(module);
   auto target = findTarget(module.target);
   if (stage == Stage::Llvm)
-    return emitLLVM(module, **target, true);
-  return emitPtx(module, **target);
+    return emitLLVM(module, **target, true, options.lineSource());
+  return emitPtx(module, **target, options.lineSource());
 }
 
 //===- Artifacts -===//
@@ -309,7 +309,7 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   if (withCode) {
     PhaseTimer timer(options, "(generate code)");
     auto target = findTarget(module.target);
-    auto kernels = emitKernels(module, **target);
+    auto kernels = emitKernels(module, **target, options.lineSource());
     if (!kernels)
       return kernels.takeErrors();
     artifact.kernels = std::move(*kernels);

@@ -1,7 +1,7 @@
 #include "minic/Compiler/Ptxas.h"
 
 #include "minic/Support/File.h"
-
+#include "minic/Support/PtxLines.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <cerrno>
@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -115,24 +116,82 @@ Expected<PtxasInfo> describePtxas() {
   return info;
 }
 
-Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
+namespace {
+
+struct Assembled {
+  std::string cubin, log;
+};
+
+Expected<Assembled> assemble(const std::string &ptx, const std::string &target, bool verbose) {
   auto ptxas = findPtxas();
   if (!ptxas)
-    return ptxas;
+    return ptxas.takeErrors();
   PrivateFolder folder;
   if (!folder.isGood())
     return noFolder();
   std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
   if (auto written = replaceFile(input, ptx); !written)
     return written.takeErrors();
-  int status = runProgram({*ptxas, "-arch=" + target, "-o", output, input}, log);
+  std::vector<std::string> words = {*ptxas, "-arch=" + target, "-o", output, input};
+  if (verbose)
+    words.push_back("-v");
+  if (hasLineInfo(ptx))
+    words.emplace_back("-lineinfo");
+  int status = runProgram(words, log);
+  auto said = readFile(log);
   if (status != 0) {
     Diagnostic error{.code = ErrorCode::BackendFailed, .message = *ptxas + " refused the PTX for " + target};
-    if (auto words = readFile(log))
-      error.note(*words);
+    if (said) {
+      error.note(*said);
+      if (auto place = ptxErrorPlace(ptx, *said))
+        error.note("line " + std::to_string(place->line) + " of the PTX: " + place->text).loc = place->from.loc;
+    }
     return error;
   }
-  return readFile(output);
+  auto cubin = readFile(output);
+  if (!cubin)
+    return cubin.takeErrors();
+  return Assembled{std::move(*cubin), said ? std::move(*said) : std::string()};
+}
+
+} // namespace
+
+Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target) {
+  auto done = assemble(ptx, target, false);
+  if (!done)
+    return done.takeErrors();
+  return std::move(done->cubin);
+}
+
+Expected<std::vector<PtxasUsage>> usageOfPtx(const std::string &ptx, const std::string &target) {
+  auto done = assemble(ptx, target, true);
+  if (!done)
+    return done.takeErrors();
+  // ptxas info    : Compiling entry function 'f' for 'sm_90a'
+  //     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+  // ptxas info    : Used 40 registers, used 0 barriers
+  std::vector<PtxasUsage> kernels;
+  std::istringstream lines(done->log);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view entry = "entry function '";
+    if (size_t at = line.find(entry); at != std::string::npos) {
+      at += entry.size();
+      kernels.push_back({.kernel = line.substr(at, line.find('\'', at) - at)});
+    }
+    if (kernels.empty())
+      continue;
+    PtxasUsage &kernel = kernels.back();
+    long long stores = 0, loads = 0, registers = 0;
+    if (std::sscanf(line.c_str(), " %*d bytes stack frame, %lld bytes spill stores, %lld bytes spill loads", &stores, &loads) ==
+        2) {
+      kernel.spillStores = stores;
+      kernel.spillLoads = loads;
+    }
+    if (size_t at = line.find("Used ");
+        at != std::string::npos && std::sscanf(line.c_str() + at, "Used %lld registers", &registers) == 1)
+      kernel.registers = registers;
+  }
+  return kernels;
 }
 
 } // namespace minic

@@ -60,6 +60,7 @@ static Expected<void> suit(Module &module, CompileOptions &options, const Device
 Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context, const SourceBuffer &source,
                                           CompileOptions &options, Diagnostics *warnings) {
   auto module = loadModule(context, source, options, warnings);
+  options.lines.file = source.name();
   if (!module || !device)
     return module;
   if (auto done = suit(**module, options, *device); !done)
@@ -67,22 +68,29 @@ Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context
   return module;
 }
 
-Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options, const Device *device) {
+/// `origins`: where the lines of the text were written, if a program did.
+static Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, std::vector<FileLoc> origins,
+                                                         const CompileOptions &options, const Device *device) {
   Context context;
   CompileOptions suited = options;
   auto module = loadFor(device, context, source, suited);
   if (!module)
     return module.takeErrors();
+  suited.lines.origins = std::move(origins);
   auto artifact = compile(**module, suited);
   if (!artifact)
     return artifact.takeErrors();
   return std::shared_ptr<const Artifact>(std::make_shared<Artifact>(std::move(*artifact)));
 }
 
+Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, const CompileOptions &options, const Device *device) {
+  return compile(source, {}, options, device);
+}
+
 Expected<std::shared_ptr<const Artifact>> compile(const Graph &graph, const CompileOptions &options, const Device *device) {
   if (Diagnostics errors = graph.errors(); !errors.empty())
     return errors;
-  auto artifact = compile(SourceBuffer("graph", graph.text()), options, device);
+  auto artifact = compile(SourceBuffer("graph", graph.text()), graph.origins(), options, device);
   if (!artifact)
     graph.addOrigins(artifact.errors());
   return artifact;

@@ -109,6 +109,17 @@ void addPaddings(const Operation &op, const Function &kernel, std::vector<Paddin
 
 } // namespace
 
+void explainMasks(const Module &module, Explanation &explanation) {
+  for (Function *function : module.functions())
+    if (function->kind == FunctionKind::Kernel && function->level == Level::Masked)
+      walk(function->body(), [&](Operation &op) {
+        if (op.is(OpKind::Load) || op.is(OpKind::Store))
+          addAccess(op, *function, explanation.accesses);
+        if (op.is(OpKind::Reduce) || op.is(OpKind::Dot))
+          addPaddings(op, *function, explanation.paddings);
+      });
+}
+
 Expected<Explanation> explain(Module &module, const CompileOptions &options) {
   CompileOptions reported = options;
   reported.fusionReport = std::make_shared<FusionReport>();
@@ -128,14 +139,7 @@ Expected<Explanation> explain(Module &module, const CompileOptions &options) {
   rest.scheduleReport.reset(); // The first lowering told it.
   if (auto lowered = lowerTo(module, Stage::Masked, rest); !lowered)
     return lowered.takeErrors();
-  for (Function *function : module.functions())
-    if (function->kind == FunctionKind::Kernel && function->level == Level::Masked)
-      walk(function->body(), [&](Operation &op) {
-        if (op.is(OpKind::Load) || op.is(OpKind::Store))
-          addAccess(op, *function, result.accesses);
-        if (op.is(OpKind::Reduce) || op.is(OpKind::Dot))
-          addPaddings(op, *function, result.paddings);
-      });
+  explainMasks(module, result);
   return result;
 }
 

@@ -61,6 +61,7 @@ std::vector<Tensor> Graph::custom(std::string_view name, const std::vector<Opera
 std::string Graph::text() const { return state->text(); }
 Diagnostics Graph::errors() const { return state->errors(); }
 void Graph::addOrigins(Diagnostics &findings) const { state->addOrigins(findings); }
+std::vector<FileLoc> Graph::origins() const { return state->origins(); }
 
 //===- Element-wise ops -===//
 

@@ -339,27 +339,37 @@ Diagnostics GraphState::errors() const {
               .note(placeText(places.front()))};
 }
 
-/// The operation of `block` that the printer puts on line `wanted`, if `line` is where the block starts; else moves `line` to where
-/// it ends.
-static const Operation *findLine(const Block &block, uint32_t wanted, uint32_t &line) {
+/// Adds the operations of a block by the lines that the printer puts them on.
+static void addLines(const Block &block, std::vector<const Operation *> &lines) {
   for (const Operation &op : block) {
-    if (line++ == wanted)
-      return &op;
+    lines.push_back(&op);
     for (unsigned r = 0; r < op.numRegions(); ++r) {
-      if (const Operation *inner = findLine(op.region(r), wanted, line))
-        return inner;
-      ++line; // The closing brace.
+      addLines(op.region(r), lines);
+      lines.push_back(&op); // The closing brace.
     }
   }
-  return nullptr;
+}
+
+std::vector<const Operation *> GraphState::lines() const {
+  std::vector<const Operation *> lines = {nullptr}; // The function's header.
+  addLines(function->body(), lines);
+  return lines;
+}
+
+std::vector<FileLoc> GraphState::origins() const {
+  std::vector<FileLoc> list;
+  for (const Operation *op : lines()) {
+    std::source_location at = places[op ? op->loc().line - 1 : 0]; // The first place is the graph's own.
+    list.push_back({at.file_name(), {at.line(), at.column()}});
+  }
+  return list;
 }
 
 void GraphState::addOrigins(Diagnostics &list) const {
-  for (Diagnostic &finding : list) {
-    uint32_t line = 2; // The function's header is line 1.
-    if (const Operation *op = finding.loc.isValid() ? findLine(function->body(), finding.loc.line, line) : nullptr)
-      finding.note(placeText(places[op->loc().line - 1]));
-  }
+  std::vector<const Operation *> lines = this->lines();
+  for (Diagnostic &finding : list)
+    if (uint32_t line = finding.loc.line; line && line <= lines.size() && lines[line - 1])
+      finding.note(placeText(places[lines[line - 1]->loc().line - 1]));
 }
 
 } // namespace minic

@@ -53,10 +53,13 @@ public:
   std::string text() const;
   Diagnostics errors() const;
   void addOrigins(Diagnostics &findings) const;
+  std::vector<FileLoc> origins() const;
 
   Context context;
 
 private:
+  /// The operations by lines of `text()`; null where none is.
+  std::vector<const Operation *> lines() const;
   Operation *link(OpKind kind, std::span<Value *const> operands, std::span<const Type> types, std::vector<NamedAttribute> attrs,
                   std::source_location at);
   /// Reports what is wrong with the operation and takes it out again.

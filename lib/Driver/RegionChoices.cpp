@@ -70,33 +70,24 @@ std::string originText(const ScheduleOrigin &origin, const CompileOptions &optio
 
 } // namespace
 
-Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileOptions &options) {
-  auto graph = chooseGraph(module, options.graph);
-  if (!graph)
-    return graph.takeErrors();
-  std::string name = (*graph)->name;
-  if (auto kept = keepOnly(module, name); !kept)
-    return kept.takeErrors();
-  CompileOptions reported = options;
-  reported.scheduleReport = std::make_shared<ScheduleReport>();
-  if (auto lowered = lowerTo(module, Stage::Fused, reported); !lowered)
-    return lowered.takeErrors();
+Expected<std::vector<RegionChoice>> choicesOf(const Function &fused, const CompileOptions &options) {
+  const Module &module = fused.module();
   auto target = findTarget(module.target);
   if (!target)
     return target.takeErrors();
   std::vector<RegionChoice> choices;
   bool exact = module.numerics == "exact";
-  for (Operation &fusion : module.find(name)->body()) {
+  for (Operation &fusion : fused.body()) {
     if (!fusion.is(OpKind::Fusion))
       continue;
-    const ScheduleOrigin &origin = reported.scheduleReport->at(choices.size());
+    const ScheduleOrigin &origin = options.scheduleReport->at(choices.size());
     auto region = RegionLoops::of(fusion);
     if (!region)
       return region.takeErrors();
     auto schedule = Schedule::parse(*fusion.attr("schedule")->asRecord(), region->space.rank());
     if (!schedule)
       return schedule.takeErrors();
-    choices.push_back({.name = name + "." + fusion.result()->name(),
+    choices.push_back({.name = fused.name + "." + fusion.result()->name(),
                        .schedule = fusion.attr("schedule")->str(),
                        .origin = originText(origin, options)});
     RegionChoice &choice = choices.back();
@@ -108,6 +99,21 @@ Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileO
                         .isLibrary = schedule->isLibrary(),
                         .why = whose(origin, *region, *schedule, options, **target, exact)};
   }
+  return choices;
+}
+
+Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileOptions &options) {
+  auto graph = chooseGraph(module, options.graph);
+  if (!graph)
+    return graph.takeErrors();
+  std::string name = (*graph)->name;
+  if (auto kept = keepOnly(module, name); !kept)
+    return kept.takeErrors();
+  CompileOptions reported = options;
+  reported.scheduleReport = std::make_shared<ScheduleReport>();
+  if (auto lowered = lowerTo(module, Stage::Fused, reported); !lowered)
+    return lowered.takeErrors();
+  auto choices = choicesOf(*module.find(name), reported);
   if (options.scheduleReport)
     *options.scheduleReport = std::move(*reported.scheduleReport);
   return choices;

@@ -1,5 +1,7 @@
 #include "DriverCode.h"
 
+#include "minic/Support/PtxLines.h"
+
 #include <algorithm>
 
 namespace minic::cuda {
@@ -13,6 +15,7 @@ enum JitOption : int {
   ErrorLogBuffer = 5,
   ErrorLogBufferSize = 6,
   Target = 9,
+  GenerateLineInfo = 13,
 };
 constexpr int inputPtx = 1;              // CU_JIT_INPUT_PTX
 constexpr int acceleratedBase = 0x10000; // CU_COMPUTE_ACCELERATED_TARGET_BASE
@@ -27,6 +30,23 @@ std::string logText(const std::vector<char> &log) {
 
 void *asValue(size_t number) { return reinterpret_cast<void *>(number); }
 
+/// The options of one call. The driver writes into the log's values how much it logged, so each call has its own.
+struct JitOptions {
+  std::vector<int> names;
+  std::vector<void *> values;
+
+  JitOptions(const JitLog &log, const std::string &code)
+      : names(log.options.begin(), log.options.end()), values(log.values.begin(), log.values.end()) {
+    if (hasLineInfo(code)) // Kept, for profilers and compute-sanitizer.
+      add(GenerateLineInfo, 1);
+  }
+  void add(JitOption name, size_t value) {
+    names.push_back(name);
+    values.push_back(asValue(value));
+  }
+  unsigned size() const { return unsigned(names.size()); }
+};
+
 } // namespace
 
 JitLog::JitLog()
@@ -34,28 +54,46 @@ JitLog::JitLog()
   values = {info.data(), asValue(logSize - 1), errors.data(), asValue(logSize - 1)};
 }
 
-Diagnostic JitLog::error(const DriverApi &api, CuResult result, const std::string &what) const {
+/// Where the line of the PTX is from that the driver refuses, if it says a line.
+static void addOrigin(Diagnostic &error, const KernelCode &kernel, const std::string &log) {
+  auto place = ptxErrorPlace(kernel.ptx, log);
+  if (!place)
+    return;
+  std::string from = "line " + std::to_string(place->line) + " of the PTX: " + place->text;
+  if (SourceLoc loc = place->from.loc; loc.isValid()) {
+    std::string at = std::to_string(loc.line) + ":" + std::to_string(loc.column);
+    from += "\nit is from " + place->from.file + ":" + at;
+    for (const std::string &op : kernel.ops) // "matmul at 4:8"
+      if (op.ends_with(" at " + at))
+        from += ", a " + op.substr(0, op.find(' '));
+  } else if (!hasLineInfo(kernel.ptx) && kernel.entry.empty()) {
+    error.fix = "compile with --line-info (`lineInfo`), and this says which line of the graph it is";
+  }
+  error.note(from);
+}
+
+Diagnostic JitLog::error(const DriverApi &api, CuResult result, const KernelCode &kernel, const std::string &what) const {
   Diagnostic error = api.error(result, what);
   for (const std::vector<char> *log : {&errors, &info})
-    if (std::string text = logText(*log); !text.empty())
+    if (std::string text = logText(*log); !text.empty()) {
       error.note("the driver says: " + text);
+      addOrigin(error, kernel, text);
+    }
   if (result == unsupportedPtxVersion)
     error.fix = "update the NVIDIA driver, or compile for an older target";
   return error;
 }
 
 CuResult loadCode(const DriverApi &api, const std::string &code, JitLog &log, CuModule &module) {
-  std::array<void *, 4> values = log.values; // The driver writes into it how much it logged.
-  return api.cuModuleLoadDataEx(&module, code.c_str(), unsigned(log.options.size()), log.options.data(), values.data());
+  JitOptions options(log, code);
+  return api.cuModuleLoadDataEx(&module, code.c_str(), options.size(), options.names.data(), options.values.data());
 }
 
 CuResult linkPtx(const DriverApi &api, const std::string &ptx, CubinTarget target, JitLog &log, std::string &cubin) {
-  std::vector<int> options(log.options.begin(), log.options.end());
-  std::vector<void *> values(log.values.begin(), log.values.end());
-  options.push_back(Target);
-  values.push_back(asValue(size_t(target.capability + (target.accelerated ? acceleratedBase : 0))));
+  JitOptions options(log, ptx);
+  options.add(Target, size_t(target.capability + (target.accelerated ? acceleratedBase : 0)));
   CuLinkState state = nullptr;
-  CuResult result = api.cuLinkCreate_v2(unsigned(options.size()), options.data(), values.data(), &state);
+  CuResult result = api.cuLinkCreate_v2(options.size(), options.names.data(), options.values.data(), &state);
   if (result != success)
     return result;
   // PTX goes in with the NUL behind it, as ptxas has it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "DriverApi.h"
+#include "minic/Artifact/Artifact.h"
 
 #include <array>
 #include <string>
@@ -17,8 +18,8 @@ public:
 
   std::array<int, 4> options;
   std::array<void *, 4> values;
-  /// `what`, then what the result and the logs say.
-  Diagnostic error(const DriverApi &api, CuResult result, const std::string &what) const;
+  /// `what`, then what the result and the logs say, and which line of the graph the kernel's line is from that they name.
+  Diagnostic error(const DriverApi &api, CuResult result, const KernelCode &kernel, const std::string &what) const;
 
 private:
   std::vector<char> info, errors;

@@ -51,7 +51,7 @@ Expected<CuModule> ModuleCache::load(const KernelCode &kernel, const std::string
   JitLog log;
   CuModule module = nullptr;
   if (CuResult result = loadCode(api, code, log, module); result != success)
-    return log.error(api, result, cannotLoad(kernel));
+    return log.error(api, result, kernel, cannotLoad(kernel));
   return module;
 }
 
@@ -86,7 +86,7 @@ Expected<CuModule> ModuleCache::loadKept(const KernelCode &kernel, const std::st
         return module;
       }
       if (!isRefusal(result))
-        return log.error(api, result, cannotLoad(kernel));
+        return log.error(api, result, kernel, cannotLoad(kernel));
       ++counted.refused;
       cache.store->reject(key, "is refused by the driver: " + api.describe(result));
     }
@@ -109,7 +109,7 @@ Expected<CuModule> ModuleCache::loadKept(const KernelCode &kernel, const std::st
   auto text = load(kernel, kernel.ptx);
   if (text)
     cache.store->tell(
-        log.error(api, result, "the cubin of kernel '" + kernel.name + "' is not kept, since the driver cannot link it"));
+        log.error(api, result, kernel, "the cubin of kernel '" + kernel.name + "' is not kept, since the driver cannot link it"));
   return text;
 }
 

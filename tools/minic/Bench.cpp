@@ -38,6 +38,7 @@ struct Point {
   std::string checkedAgainst;
   int64_t requiredBytes = 0; ///< Inputs once and outputs once.
   int64_t flops = 0;         ///< Of matmuls.
+  double limitUs = 0;        ///< Of the fused kernels, as `minic cost` has it.
 
   std::string label() const {
     std::string text;
@@ -114,6 +115,8 @@ Expected<Point> benchPoint(const Flags &flags, const SourceBuffer &source, Compi
   if (!model)
     return model.takeErrors();
   point.flops = model->flops;
+  for (const OpTraffic &launch : model->fused.ops)
+    point.limitUs += limitOf(launch, *model->rates).us();
 
   std::vector<Subject> subjects;
   std::vector<std::vector<HostTensor>> results;
@@ -201,6 +204,10 @@ struct Report {
       if (point.flops)
         line("TFLOP/s, cold L2", point.tflops(eager), point.tflops(fused), false);
       line("max error", eager.error, fused.error, false);
+      double graphUs = fused.ms[size_t(How::Graph)] * 1e3;
+      out += "  the fused kernels take " + number(point.limitUs) +
+             " us at the limits of the target (minic cost): " + number(100 * point.limitUs / graphUs) +
+             " % of the limit are reached in a CUDA graph\n";
     }
     return out;
   }
@@ -221,6 +228,7 @@ struct Report {
                         {"first_call_ms", row.firstCallMs},
                         {"compile_ms", row.compileMs},
                         {"required_bytes", point.requiredBytes},
+                        {"fused_limit_us", point.limitUs},
                         {"gbps", point.gbps(row)},
                         {"max_error", errorJson(row.error)},
                         {"checked_against", point.checkedAgainst}});
@@ -320,7 +328,7 @@ int bench(const Flags &flags) {
 void addBench(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("bench", "Time a graph on a GPU, eager and fused, after checking the results");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo);
   command->add_option("--sweep", flags->sweep, "NAME=256,512,1024: one point for each size");
   command->add_option("--rounds", flags->measure.rounds, "rounds in which everything runs in random order")->capture_default_str();
   command->add_option("--warmup", flags->measure.warmupMs, "milliseconds of warming up before each measurement")

@@ -199,7 +199,7 @@ void addCache(CLI::App &app, Action &chosen) {
   add("clear", "remove all entries, and no other files", clear);
   auto [sub, flags] =
       add("why", "why a graph is not kept: the nearest entry and how its key differs; or how those of two entries do", why);
-  addModuleFlags(*sub, *flags, WithGraph | WithMode | WithStrides | WithSchedules);
+  addModuleFlags(*sub, *flags, WithGraph | WithMode | WithStrides | WithSchedules | WithLineInfo);
   sub->get_option("file")->description("the graph; with B, an entry: its first digits, as `list` has them");
   sub->add_option("B", flags->other, "another entry");
   sub->add_option("--device", flags->device,

@@ -87,9 +87,12 @@ std::string plural(int64_t count, std::string_view noun) {
 
 //===- Files -===//
 
+/// What messages and code call the file.
+static std::string sourceName(const std::string &path) { return path == "-" ? "<stdin>" : path; }
+
 Expected<SourceBuffer> readSource(const std::string &path) {
   bool standardInput = path == "-";
-  std::string name = standardInput ? "<stdin>" : path;
+  std::string name = sourceName(path);
   auto text = standardInput ? readStream(stdin, name) : readFile(path);
   if (!text)
     return text.takeErrors();
@@ -157,6 +160,10 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
         "on|off|refresh|must-hit: keep what is compiled for later processes and take it from there; compile again and "
         "keep that; or refuse to compile (default: on; `minic cache info` says where)");
   }
+  if (set & WithLineInfo)
+    command.add_flag(
+        "--line-info", flags.lineInfo,
+        "code says which lines of the file it is from (PTX `.loc`), for profilers, compute-sanitizer and error messages");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -200,6 +207,8 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.eager = flags.mode == "eager";
   options.matmul = parseMatmulProvider(flags.matmul).value_or(MatmulProvider::Auto);
   options.graph = flags.graph;
+  options.lineInfo = flags.lineInfo;
+  options.lines.file = sourceName(flags.file);
   options.specializations = flags.specializations;
   if (!flags.schedules.empty()) {
     if (auto done = useSchedules(options, flags.schedules); !done)

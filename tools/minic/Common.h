@@ -71,10 +71,19 @@ Expected<void> writeOutput(const std::string &path, std::string_view bytes);
 struct ModuleFlags {
   std::string file, graph, target, numerics, mode, matmul, strides, schedules, tunedFor;
   std::string cache = "off"; ///< "on" unless told otherwise in commands that take --cache.
+  bool lineInfo = false;
   std::vector<std::string> dims, specializations;
   bool json = false;
 };
-enum ModuleFlagSet : unsigned { WithGraph = 1, WithMode = 2, WithJson = 4, WithStrides = 8, WithSchedules = 16, WithCache = 32 };
+enum ModuleFlagSet : unsigned {
+  WithGraph = 1,
+  WithMode = 2,
+  WithJson = 4,
+  WithStrides = 8,
+  WithSchedules = 16,
+  WithCache = 32,
+  WithLineInfo = 64
+};
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);

@@ -279,7 +279,7 @@ int compare(const Flags &flags) {
 void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo);
   addToleranceFlags(*command, flags->tolerance);
   command->callback([flags, &chosen] { chosen = [flags] { return compare(*flags); }; });
 }

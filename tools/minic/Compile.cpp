@@ -3,9 +3,12 @@
 
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/Compiler/Ptxas.h"
+#include "minic/Support/PtxLines.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <optional>
 #include <unistd.h>
 
 namespace minic::cli {
@@ -18,8 +21,21 @@ struct Flags : ModuleFlags {
 
 //===- Artifacts -===//
 
+/// PTX that the file holds, as that of a custom op's kernel: the place of its line that ptxas refuses.
+SourceLoc placeInFile(const SourceBuffer &source, const KernelCode &kernel, const Diagnostics &errors) {
+  size_t start = source.text().find(kernel.ptx);
+  std::optional<PtxErrorPlace> place;
+  for (const DiagnosticNote &note : errors.front().notes)
+    if (!place)
+      place = ptxErrorPlace(kernel.ptx, note.message);
+  if (kernel.entry.empty() || start == std::string_view::npos || !place)
+    return {};
+  std::string_view before = source.text().substr(0, start);
+  return {uint32_t(std::ranges::count(before, '\n')) + place->line, 1};
+}
+
 /// Adds cubins; a toolkit that is not there is no error.
-Expected<void> assemble(Artifact &artifact, bool &missing, const Messages &messages) {
+Expected<void> assemble(Artifact &artifact, const SourceBuffer &source, bool &missing, const Messages &messages) {
   for (KernelCode &kernel : artifact.kernels) {
     if (missing)
       return {};
@@ -28,8 +44,13 @@ Expected<void> assemble(Artifact &artifact, bool &missing, const Messages &messa
       kernel.cubin = std::move(*cubin);
       continue;
     }
-    if (cubin.errors().front().code != ErrorCode::MissingTool)
+    Diagnostic &error = cubin.errors().front();
+    if (error.code != ErrorCode::MissingTool) {
+      error.message += ", which is kernel @" + kernel.name;
+      if (!error.loc.isValid())
+        error.loc = placeInFile(source, kernel, cubin.errors());
       return cubin.takeErrors();
+    }
     missing = true;
     messages.note("the artifact holds PTX alone, which the driver assembles when it is loaded: " + cubin.errors().front().message);
   }
@@ -62,6 +83,25 @@ Expected<Artifact> compileForTarget(const std::string &target, const Flags &flag
   return artifact;
 }
 
+/// For one target, with cubins.
+Expected<Artifact> compileAndAssemble(const std::string &target, const Flags &flags, const SourceBuffer &source, bool first,
+                                      bool &missing, const Messages &messages) {
+  auto artifact = compileForTarget(target, flags, source, first, messages);
+  if (!artifact)
+    return artifact;
+  auto assembled = assemble(*artifact, source, missing, messages);
+  if (assembled)
+    return artifact;
+  if (flags.lineInfo || assembled.errors().front().loc.isValid())
+    return assembled.takeErrors();
+  // Once more, so that the PTX says which line of the graph ptxas refuses.
+  Flags lined = flags;
+  lined.lineInfo = true;
+  lined.cache = "off";
+  lined.passes = {};
+  return compileAndAssemble(target, lined, source, false, missing, messages);
+}
+
 int compileArtifact(const Flags &flags, const std::vector<std::string> &targets, const Messages &messages) {
   auto source = readSource(flags.file);
   if (!source)
@@ -69,14 +109,12 @@ int compileArtifact(const Flags &flags, const std::vector<std::string> &targets,
   std::vector<Artifact> artifacts;
   bool missing = false;
   for (const std::string &target : targets) {
-    auto artifact = compileForTarget(target, flags, *source, artifacts.empty(), messages);
+    auto artifact = compileAndAssemble(target, flags, *source, artifacts.empty(), missing, messages);
     if (!artifact) {
       if (targets.size() > 1)
         artifact.errors().front().note("while compiling for " + target);
       return messages.fail(artifact.errors(), &*source);
     }
-    if (auto done = assemble(*artifact, missing, messages); !done)
-      return messages.fail(done.errors());
     artifacts.push_back(std::move(*artifact));
   }
   if (auto written = writeArtifacts(flags.output, artifacts); !written)
@@ -90,7 +128,16 @@ Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &op
   auto text = emitStage(module, std::min(stage, Stage::Ptx), options);
   if (!text || stage != Stage::Cubin)
     return text;
-  return assemblePtx(*text, module.target);
+  auto cubin = assemblePtx(*text, module.target);
+  if (cubin || options.lineInfo || cubin.errors().front().code == ErrorCode::MissingTool)
+    return cubin;
+  // Once more, so that the PTX says which line of the graph ptxas refuses.
+  CompileOptions lined = options;
+  lined.lineInfo = true;
+  lined.dims.clear(); // The module is lowered.
+  lined.specializations.clear();
+  text = emitStage(module, Stage::Ptx, lined);
+  return text ? assemblePtx(*text, module.target) : std::move(text);
 }
 
 int compileStage(const Flags &flags, const Messages &messages) {
@@ -167,7 +214,7 @@ int compile(const Flags &flags) {
 void addCompile(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
-  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache);
+  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache | WithLineInfo);
   command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
   command->add_option(
       "-o", flags->output,

@@ -1,4 +1,5 @@
-// minic cost: the bytes that a graph must move, eager and fused.
+// minic cost: the bytes that a graph must move, eager and fused, what its kernels compute, and how quick that can be at most.
+#include "Difference.h"
 #include "Model.h"
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,50 @@ nlohmann::json toJson(const TrafficModel &model) {
   for (const OpTraffic &op : model.ops)
     ops.push_back({{"name", op.name}, {"bytes", op.bytes}});
   return {{"bytes", model.bytes}, {"launches", model.launches}, {"ops", ops}};
+}
+
+nlohmann::json limitsJson(const Model &model) {
+  nlohmann::json launches = nlohmann::json::array();
+  double us = 0;
+  for (const OpTraffic &launch : model.fused.ops) {
+    LaunchLimit limit = limitOf(launch, *model.rates);
+    us += limit.us();
+    launches.push_back({{"name", launch.name},
+                        {"location", {{"line", launch.loc.line}, {"column", launch.loc.column}}},
+                        {"bytes", launch.bytes},
+                        {"flops", launch.flops()},
+                        {"flops_per_byte", limit.intensity},
+                        {"memory_us", limit.memoryUs},
+                        {"compute_us", limit.computeUs},
+                        {"us", limit.us()},
+                        {"bound", boundName(limit.bound)},
+                        {"why", limit.why}});
+  }
+  return {{"target", model.rates->target},
+          {"product", model.rates->product},
+          {"memory_gbps", model.rates->memoryGBps},
+          {"f32_tflops", model.rates->fmaTflopsOfF32},
+          {"us", us},
+          {"launches", std::move(launches)}};
+}
+
+/// How quick each launch can be, and what keeps it from being quicker.
+std::string limitsText(const Model &model) {
+  const PeakRates &rates = *model.rates;
+  std::string out = "\nat the limits of " + std::string(rates.target) + " (" + std::string(rates.product) + ": " +
+                    number(rates.memoryGBps) + " GB/s, " + number(rates.fmaTflopsOfF32) + " TFLOP/s in f32), by launch:\n";
+  char line[160];
+  std::snprintf(line, sizeof line, "  %10s %16s %10s  %-8s\n", "us", "FLOP", "FLOP/B", "bound by");
+  out += line;
+  double us = 0;
+  for (const OpTraffic &launch : model.fused.ops) {
+    LaunchLimit limit = limitOf(launch, rates);
+    us += limit.us();
+    std::snprintf(line, sizeof line, "  %10s %16lld %10s  %-8s  ", number(limit.us()).c_str(), (long long)launch.flops(),
+                  number(limit.intensity).c_str(), std::string(boundName(limit.bound)).c_str());
+    out += line + launch.name + ": " + limit.why + "\n";
+  }
+  return out + "  " + number(us) + " us in all\n";
 }
 
 /// What an input costs whose elements lie apart, and what the compiler does about it.
@@ -78,15 +123,12 @@ int cost(const ModuleFlags &flags) {
   double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
   std::string out;
   if (flags.json)
-    out = nlohmann::json{{"graph", (*graph)->name},
-                         {"eager", toJson(model->eager)},
-                         {"fused", toJson(model->fused)},
-                         {"ratio", ratio},
-                         {"strided_inputs", toJson(model->strided)}}
+    out = nlohmann::json{{"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)},
+                         {"ratio", ratio},          {"limits", limitsJson(*model)},  {"strided_inputs", toJson(model->strided)}}
               .dump() +
           "\n";
   else
-    out = text(model->eager, model->fused, ratio) + stridedText(model->strided);
+    out = text(model->eager, model->fused, ratio) + limitsText(*model) + stridedText(model->strided);
   if (auto written = writeOutput({}, out); !written)
     return messages.fail(written.errors());
   return Fine;
@@ -96,7 +138,9 @@ int cost(const ModuleFlags &flags) {
 
 void addCost(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<ModuleFlags>();
-  CLI::App *command = app.add_subcommand("cost", "Count the bytes that a graph must move, eager and fused");
+  CLI::App *command =
+      app.add_subcommand("cost", "Count the bytes that a graph must move, eager and fused, what its kernels compute, "
+                                 "how quick they can be at most, and what bounds them");
   addModuleFlags(*command, *flags, WithGraph | WithJson);
   command->callback([flags, &chosen] { chosen = [flags] { return cost(*flags); }; });
 }

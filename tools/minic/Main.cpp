@@ -12,6 +12,10 @@
 using namespace minic;
 using namespace minic::cli;
 
+namespace minic::cli {
+void addReport(CLI::App &app, Action &chosen);
+}
+
 /// The long names of a command's flags.
 static std::vector<std::string> flagNames(const CLI::App &command) {
   std::vector<std::string> names;
@@ -65,6 +69,7 @@ static int run(int argc, char **argv) {
   addTune(app, chosen);
   addCost(app, chosen);
   addExplain(app, chosen);
+  addReport(app, chosen);
   addOpt(app, chosen);
   addFmt(app, chosen);
   addInspect(app, chosen);

@@ -25,7 +25,10 @@ Expected<Model> modelGraph(const SourceBuffer &source, const CompileOptions &opt
   auto fused = fusedTraffic(*(*module)->find(name), dims);
   if (!fused)
     return fused.takeErrors();
-  Model model{std::move(*eager), std::move(*fused), *flops};
+  auto target = findTarget((*module)->target);
+  if (!target)
+    return target.takeErrors();
+  Model model{&peakRates(**target), std::move(*eager), std::move(*fused), *flops};
   fusing.dims = {}; // They are bound.
   fusing.graph = name;
   if (auto lowered = lowerTo(**module, Stage::Tile, fusing); !lowered)

@@ -1,14 +1,16 @@
-// The modelled traffic of a graph, for `cost` and `compare`.
+// The modelled traffic of a graph and its limits, for `cost` and `compare`.
 #pragma once
 
 #include "Common.h"
 
+#include "minic/Transforms/Analysis/LaunchLimit.h"
 #include "minic/Transforms/Analysis/StridedReads.h"
 #include "minic/Transforms/Analysis/Traffic.h"
 
 namespace minic::cli {
 
 struct Model {
+  const PeakRates *rates; ///< Of the target.
   TrafficModel eager, fused;
   int64_t flops = 0; ///< Of matmuls.
   /// Of each input, if it came with strides of its own.

@@ -4,20 +4,24 @@
 #include "minic/Artifact/Artifact.h"
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
+#include "minic/Support/LineSource.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <string>
 
 namespace minic {
 
+// With `lines` code says which lines of that source it is from, by LLVM debug locations and PTX `.loc`. The instructions are the
+// same.
+
 /// LLVM IR text of all machine-level kernels of the module (after the optimization pipeline if `optimize`), for `--emit=llvm`.
-Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize);
+Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool optimize, const LineSource *lines = nullptr);
 /// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`; those that are PTX are named. The `.version` is the lowest
 /// that the target takes.
-Expected<std::string> emitPtx(Module &module, const TargetInfo &target);
+Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
 /// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
 /// order.
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target);
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
 /// The same without PTX: what the interpreter needs. Works for kernels of any level.
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".

@@ -5,6 +5,7 @@
 #include "minic/Cache/CacheUse.h"
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
+#include "minic/Support/LineSource.h"
 #include "minic/Transforms/Passes.h"
 
 #include <memory>
@@ -35,11 +36,17 @@ struct CompileOptions {
   std::shared_ptr<ScheduleReport> scheduleReport; ///< Is told what became of each region that is compiled; may be null.
   MatmulProvider matmul = MatmulProvider::Auto;   ///< Auto: kernels, but where `schedules` says that cuBLASLt is quicker.
   std::string graph;                              ///< Which graph or plan; empty: the only one (a plan before a graph).
+  /// Code says which lines of the graph it is from: LLVM IR debug locations, PTX `.loc`. The same instructions as without.
+  bool lineInfo = false;
+  LineSource lines;     ///< Whose lines those are.
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
   std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
+
+  /// What code generation takes: null without line info.
+  const LineSource *lineSource() const { return lineInfo ? &lines : nullptr; }
 };
 
 /// The tables that a compilation looks schedules up in.

@@ -3,6 +3,7 @@
 
 #include "minic/Support/Expected.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,15 @@ namespace minic {
 Expected<std::string> findPtxas();
 /// The cubin of a PTX module for `target`. MissingTool without a ptxas, BackendFailed with its words if it refuses the text.
 Expected<std::string> assemblePtx(const std::string &ptx, const std::string &target);
+
+/// What a kernel takes, as `ptxas -v` says.
+struct PtxasUsage {
+  std::string kernel;
+  int64_t registers = 0;                   ///< Of a thread.
+  int64_t spillStores = 0, spillLoads = 0; ///< Bytes of a thread.
+};
+/// Of each kernel of a PTX module. Errors as `assemblePtx`.
+Expected<std::vector<PtxasUsage>> usageOfPtx(const std::string &ptx, const std::string &target);
 
 /// What `ptxas` says of itself.
 struct PtxasInfo {

@@ -28,7 +28,7 @@ Expected<std::shared_ptr<const Artifact>> compile(const SourceBuffer &source, co
 /// artifact was compiled with; `options.specializations` do not matter for sizes that are numbers. BadArgument if it has other
 /// inputs.
 Expected<void> specializeByShape(Executable &executable, const SourceBuffer &source, const CompileOptions &options = {});
-/// What `compile` begins with: `loadModule`, and the module and options made to suit the device (may be null).
+/// What `compile` begins with: `loadModule`, and the module and options made to suit the source and the device (may be null).
 Expected<std::unique_ptr<Module>> loadFor(const Device *device, Context &context, const SourceBuffer &source,
                                           CompileOptions &options, Diagnostics *warnings = nullptr);
 /// A file of tuned schedules; errors begin with file and line.

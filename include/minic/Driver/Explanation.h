@@ -40,6 +40,8 @@ struct Explanation {
   std::vector<PaddingProof> paddings;
 };
 
+/// Adds what the kernels at the masked level say of accesses and padding.
+void explainMasks(const Module &module, Explanation &explanation);
 /// Lowers the graph that `options` name to the masked level, and says what was decided on the way.
 Expected<Explanation> explain(Module &module, const CompileOptions &options);
 

@@ -12,6 +12,7 @@
 #include "minic/IR/OpKind.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/HostTensor.h"
+#include "minic/Support/LineSource.h"
 
 #include <concepts>
 #include <functional>
@@ -128,6 +129,8 @@ public:
   Diagnostics errors() const;
   /// Adds to findings about `text()` the lines of the program that the ops come from.
   void addOrigins(Diagnostics &findings) const;
+  /// Those lines themselves: where each line of `text()` was written.
+  std::vector<FileLoc> origins() const;
 
 private:
   friend Tensor iota(const Graph &graph, DType dtype, const Shape &shape, int64_t axis, std::source_location at);

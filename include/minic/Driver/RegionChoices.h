@@ -23,6 +23,8 @@ struct RegionChoice {
   std::vector<ConsideredTile> considered; ///< Of a product: what the cost model compared.
 };
 
+/// Of a graph whose regions have schedules, which `options.scheduleReport` was told of.
+Expected<std::vector<RegionChoice>> choicesOf(const Function &fused, const CompileOptions &options);
 /// Lowers the graph that `options` name to the fused level and says what was chosen for its regions, in order.
 Expected<std::vector<RegionChoice>> regionChoices(Module &module, const CompileOptions &options);
 

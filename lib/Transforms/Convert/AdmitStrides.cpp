@@ -16,7 +16,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 
 namespace minic {
 namespace {
@@ -161,13 +160,17 @@ private:
   //===- Copies -===//
 
   /// The row-major types of inputs that are copied first and of results that are copied last.
-  std::set<Type> typesToCopy() const {
-    std::set<Type> types;
+  std::vector<Type> typesToCopy() const {
+    std::vector<Type> types; // In order of appearance, which the kernels have too.
+    auto add = [&](Type type) {
+      if (std::ranges::find(types, type) == types.end())
+        types.push_back(type);
+    };
     for (Value *param : copiedFirst)
-      types.insert(param->type());
+      add(param->type());
     for (Value *result : plan.terminator()->operands())
       if (!isOnlyWritten(*result))
-        types.insert(result->type());
+        add(result->type());
     return types;
   }
 

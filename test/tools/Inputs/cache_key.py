@@ -152,6 +152,17 @@ misses("the target", "target", base, "--target=sm_86", *BASE[1:])
 misses("the target in the text", "target", write("changed.ir", changed("minic 1\n", "minic 1\nmodule target = sm_86\n")), *BASE[1:])
 misses("numerics", "numerics", base, *BASE, "--numerics=fast")
 
+# Line info: the lines and the file are part of the code then.
+LINED = [*BASE, "--line-info"]
+misses("line info", "lines", base, *LINED)
+done = minic("compile", base, *LINED, "-o", FOLDER / "out.mnc")
+expect(done.returncode == 0, "line info", done.stderr)
+hits("line info again", base, *LINED)
+misses("line info of another name", "lines", write("other/h.ir", GRAPH), *LINED)
+misses("line info of other lines", "lines", write("g.ir", "\n" + GRAPH), *LINED)
+write("g.ir", GRAPH)
+hits("without line info still", base, *BASE)
+
 # Another build of minic.
 build = other_build(LIBRARY.resolve(), FOLDER / "build")
 os.symlink(LIBRARY.resolve().name, FOLDER / "build" / ".".join(LIBRARY.resolve().name.split(".")[:4]))

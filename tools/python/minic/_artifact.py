@@ -73,6 +73,7 @@ def compile(
     schedules: Union[str, os.PathLike, None] = None,
     tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
+    line_info: bool = False,
 ) -> Artifact:
     """Compiles a graph: IR text, or the path of a file.
 
@@ -84,10 +85,11 @@ def compile(
     quicker. `cache`: where artifacts are kept for later processes: a `Cache`, "on", "refresh" or "must-hit" for the usual directory
     (docs/cache.md); None or "off" (the default): nowhere. `schedules`: a file that `minic tune` wrote, which goes before what minic
     brings for GPUs it knows; "none": neither. `tuned_for`: the GPU whose schedules are taken, "NVIDIA H200"; None: that of
-    `device`. `customs`: declarations of custom ops that the text uses, which are put behind it (docs/custom-ops.md). A MinicError
-    shows the place in the text."""
+    `device`. `customs`: declarations of custom ops that the text uses, which are put behind it (docs/custom-ops.md). `line_info`:
+    code says which lines of the text it is from, for profilers and compute-sanitizer. A MinicError shows the place in the text."""
     text, options = _request(
-        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, cache, schedules, tuned_for, customs
+        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, cache, schedules, tuned_for, customs,
+        line_info,
     )
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
@@ -110,6 +112,7 @@ def jit(
     cache: Union[str, Cache, None] = None,
     schedules: Union[str, os.PathLike, None] = None,
     customs: Sequence[str] = (),
+    line_info: bool = False,
 ) -> Executable:
     """A graph on a device that is compiled once more for each set of sizes that calls bring: code for sizes that are numbers can be
     faster than that for all, which `compile(...).load(...)` gives.
@@ -120,7 +123,9 @@ def jit(
     if compile not in ("allow", "forbid"):
         raise ValueError(f"compile is {compile!r}, expected 'allow' or 'forbid'")
     on = open_device(device)
-    text, options = _request(source, None, on, numerics, mode, dims, graph, strides, (), matmul, cache, schedules, None, customs)
+    text, options = _request(
+        source, None, on, numerics, mode, dims, graph, strides, (), matmul, cache, schedules, None, customs, line_info
+    )
     handle = c_void_p()
     check(lib.minic_compile_text(text, len(text), byref(options), byref(handle)))
     executable = Artifact(handle).load(on, weights=weights)
@@ -146,11 +151,13 @@ def emit(
     schedules: Union[str, os.PathLike, None] = None,
     tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
+    line_info: bool = False,
 ) -> str:
     """The text at a stage: "graph", "fused", "tile", "masked", "machine", "plan", "llvm" or "ptx". `strides`: "dense" (the default), or
     "any", to see the plan for tensors of any strides as well."""
     text, options = _request(
-        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, None, schedules, tuned_for, customs
+        source, target, device, numerics, mode, dims, graph, strides, specialize, matmul, None, schedules, tuned_for, customs,
+        line_info,
     )
     handle, size = c_void_p(), c_size_t()
     check(lib.minic_emit_text(text, len(text), encode(stage), byref(options), byref(handle)))
@@ -174,6 +181,7 @@ def _request(
     schedules: Union[str, os.PathLike, None] = None,
     tuned_for: Optional[str] = None,
     customs: Sequence[str] = (),
+    line_info: bool = False,
 ) -> Tuple[bytes, _library.CompileOptions]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
         name, text = "<text>", source.encode()
@@ -205,5 +213,6 @@ def _request(
         tuned_for=encode(tuned_for),
         customs=declared,
         num_customs=len(declared),
+        line_info=line_info,
     )
     return text, options

@@ -122,6 +122,7 @@ class CompileOptions(_Sized):
         ("tuned_for", c_char_p),
         ("customs", POINTER(c_char_p)),
         ("num_customs", c_size_t),
+        ("line_info", c_int),
     ]
 
 

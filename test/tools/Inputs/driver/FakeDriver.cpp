@@ -9,9 +9,12 @@
 //   FAKE_CUDA_PTX=218         what loading PTX answers, with a line for the log (0)
 //   FAKE_CUDA_LINK=218        what the linker answers, with a line for the log (0)
 //   FAKE_CUDA_CUBIN=2         what loading a cubin answers that bears the right stamp (0)
-//   FAKE_CUDA_LOG=FILE        a line for each link and load goes there: "link", "ptx", "cubin" or "refused"
+//   FAKE_CUDA_REFUSE=ex2      loading PTX answers 218 and names the first line that holds this, as ptxas does
+//   FAKE_CUDA_LOG=FILE        a line for each link and load goes there: "link", "ptx", "cubin" or "refused", with
+//                             " lines" behind it where line info is asked for
 // Their memory is the host's, and a launch does nothing: what runs is what libraries do to it
 // (unit/Runtime/Inputs/FakeCublasLt.cpp).
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +53,24 @@ int logged(int result, const char *line, unsigned count, const int *options, voi
     if (options[i] == 5)
       std::strcpy(static_cast<char *>(values[i]), line);
   return result;
+}
+
+/// "ptx", or "ptx lines" if the options ask for line info (CU_JIT_GENERATE_LINE_INFO).
+std::string withLines(const char *what, unsigned count, const int *options, void **values) {
+  std::string text = what;
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == 13 && values[i])
+      text += " lines";
+  return text;
+}
+
+/// What ptxas says of the first line of the text that holds what FAKE_CUDA_REFUSE says; empty if none does.
+std::string refusal(const char *text) {
+  const char *refused = std::getenv("FAKE_CUDA_REFUSE"), *at = refused ? std::strstr(text, refused) : nullptr;
+  if (!at)
+    return "";
+  long line = 1 + std::count(text, at, '\n');
+  return "ptxas application ptx input, line " + std::to_string(line) + "; error   : made up\nptxas fatal   : Ptx assembly aborted";
 }
 
 struct Link {
@@ -119,7 +140,7 @@ int cuLinkAddData_v2(void *state, int type, void *data, size_t bytes, const char
 
 int cuLinkComplete(void *state, void **cubin, size_t *bytes) {
   Link &link = *static_cast<Link *>(state);
-  note("link");
+  note(withLines("link", link.count, link.options, link.values).c_str());
   *cubin = link.cubin.data();
   *bytes = link.cubin.size();
   return 0;
@@ -139,7 +160,9 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *op
     note("refused");
     return 209; // CUDA_ERROR_NO_BINARY_FOR_GPU
   }
-  note(isCubin ? "cubin" : "ptx");
+  note(isCubin ? "cubin" : withLines("ptx", count, options, values).c_str());
+  if (std::string text = isCubin ? "" : refusal(static_cast<const char *>(image)); !text.empty())
+    return logged(218, text.c_str(), count, options, values); // CUDA_ERROR_INVALID_PTX
   if (int result = setting(isCubin ? "FAKE_CUDA_CUBIN" : "FAKE_CUDA_PTX", 0))
     return logged(result, "ptxas fatal : made up", count, options, values);
   *module = const_cast<void *>(image);
