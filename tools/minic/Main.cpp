@@ -66,6 +66,8 @@ static int run(int argc, char **argv) {
   addCost(app, chosen);
   addExplain(app, chosen);
   addOpt(app, chosen);
+  addBisect(app, chosen);
+  addReduce(app, chosen);
   addFmt(app, chosen);
   addInspect(app, chosen);
   addCache(app, chosen);

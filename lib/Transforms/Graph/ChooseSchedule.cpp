@@ -3,11 +3,16 @@
 //
 //   %y = fusion %x { ... }  ->  %y = fusion %x, schedule = #rows<block = [4, 1024], warps = [4, 1], lanes = [1, 32], vec = 4> { ...
 //   }
+//
+// Options force fields of the schedules that it gives: choose-schedule{bm=64,stages=4}.
+#include "minic/IR/Parser.h"
 #include "minic/Transforms/Analysis/LibraryMatmul.h"
 #include "minic/Transforms/Analysis/ScheduleChoice.h"
 #include "minic/Transforms/Analysis/ScheduleLookup.h"
 #include "minic/Transforms/Analysis/ScheduleSpace.h"
 #include "minic/Transforms/Passes.h"
+
+#include <algorithm>
 
 namespace minic {
 
@@ -42,8 +47,83 @@ static ScheduleOrigin originOf(const Operation &fusion, const RegionLoops &regio
   return origin;
 }
 
+namespace {
+
+/// What the pass's options ask of schedules: `bm = 64`.
+class AskedFields {
+public:
+  explicit AskedFields(const PassContext &context) : context(context), fields(context.step->given), used(fields.size()) {}
+
+  /// `own` with the fields that are asked for and that schedules of its family have; of the schedules that may run the region the
+  /// nearest one, if the rest of `own` does not suit them.
+  Expected<Schedule> apply(const Schedule &own, const RegionLoops &region, SourceLoc loc) {
+    std::vector<const Field *> asked;
+    for (size_t i = 0; i < fields.size(); ++i)
+      if (isOf(own.family, fields[i].first)) {
+        asked.push_back(&fields[i]);
+        used[i] = true;
+      }
+    if (asked.empty())
+      return own;
+    RecordAttr record = own.toAttr();
+    for (const Field *field : asked)
+      set(record, *field);
+    std::string why;
+    auto schedule = Schedule::parse(record, region.space.rank());
+    if (!schedule)
+      why = schedule.errors().front().message;
+    else
+      why = whyUnfit(*schedule, region, context.target, context.exact()).value_or("");
+    if (why.empty())
+      return schedule;
+    for (const Schedule &near : scheduleSpace(region, context.target, context.exact()))
+      if (RecordAttr candidate = near.toAttr(); near.family == own.family && std::ranges::all_of(asked, [&](const Field *field) {
+                                                  const Attribute *value = candidate.find(field->first);
+                                                  return (value ? value->str() : leftOut(field->first)) == field->second;
+                                                }))
+        return near;
+    return Diagnostic{.code = ErrorCode::NoSchedule,
+                      .message = "no schedule of this region has what choose-schedule{...} asks for: " + why,
+                      .loc = loc,
+                      .fix = "ask for less, or write the schedule on the region: minic compile --emit=fused shows it"};
+  }
+
+  /// The first field that no region's schedule has, if there is any.
+  const std::string_view *unused() const {
+    for (size_t i = 0; i < fields.size(); ++i)
+      if (!used[i])
+        return &fields[i].first;
+    return nullptr;
+  }
+
+private:
+  using Field = std::pair<std::string_view, std::string>;
+
+  static bool isOf(Schedule::Family family, std::string_view field) {
+    if (family == Schedule::Family::Library)
+      return false;
+    bool isRows = field == "cluster" || field == "resident";
+    return field == "vec" || isRows == (family == Schedule::Family::Rows);
+  }
+  /// What a field says that does not stand there.
+  static std::string leftOut(std::string_view field) { return field == "unit" ? "fma" : field == "stages" ? "0" : "1"; }
+
+  static void set(RecordAttr &record, const Field &field) {
+    std::erase_if(record.fields, [&](const auto &each) { return each.first == field.first; });
+    if (field.second != leftOut(field.first))
+      record.fields.emplace_back(field.first, *parseAttribute(field.second));
+  }
+
+  const PassContext &context;
+  const std::vector<Field> &fields;
+  std::vector<bool> used;
+};
+
+} // namespace
+
 Expected<void> passes::chooseSchedule(Function &function, PassContext &context) {
   Diagnostics errors;
+  AskedFields asked(context);
   for (Operation &op : function.body()) {
     if (!op.is(OpKind::Fusion))
       continue;
@@ -73,21 +153,30 @@ Expected<void> passes::chooseSchedule(Function &function, PassContext &context) 
       op.setAttr("schedule", library.toAttr());
       continue;
     }
-    if (origin.kind == ScheduleOrigin::Tuned) {
-      op.setAttr("schedule", origin.entry->best);
-      continue;
-    }
-    auto schedule = minic::chooseSchedule(region->space, region->ops, context.target, context.exact());
-    if (!schedule)
+    auto schedule = origin.kind == ScheduleOrigin::Tuned
+                        ? std::optional(*Schedule::parse(origin.entry->best, region->space.rank()))
+                        : minic::chooseSchedule(region->space, region->ops, context.target, context.exact());
+    if (!schedule) {
       errors.push_back(
           {.code = ErrorCode::NoSchedule,
            .message = "no schedule of " + std::string(context.target.name) + " runs this region",
            .loc = op.loc(),
            .fix =
                "split the region: reductions along different axes need one each, but for short rows of a product on tensor cores"});
+      continue;
+    }
+    auto suited = asked.apply(*schedule, *region, op.loc());
+    if (suited)
+      op.setAttr("schedule", suited->toAttr());
     else
-      op.setAttr("schedule", schedule->toAttr());
+      errors.push_back(suited.errors().front());
   }
+  if (const std::string_view *field = asked.unused(); field && errors.empty())
+    errors.push_back({.code = ErrorCode::NoSchedule,
+                      .message = "no region of @" + function.name + " has a schedule with the field '" + std::string(*field) +
+                                 "', which choose-schedule{...} asks for",
+                      .loc = function.loc,
+                      .fix = "drop it; minic compile --emit=fused shows the schedules"});
   if (!errors.empty())
     return errors;
   return {};
