@@ -136,7 +136,7 @@ private:
     if (words.empty() || !sweep(**module) || hasErrors(verify(**module, levelHooks())))
       return false;
     std::string text = printModule(**module);
-    if (text == best || !isInteresting(text))
+    if (text == best || !parseModule(context, SourceBuffer("candidate", text)) || !isInteresting(text))
       return false;
     best = std::move(text);
     options.onProgress(words, **module);
@@ -213,6 +213,12 @@ private:
     return ops;
   }
 
+  /// An input is not called as a result is.
+  static std::string inputName(const Value &value) {
+    const std::vector<std::string> &results = value.definition()->function().resultNames;
+    return std::ranges::find(results, value.name()) == results.end() ? value.name() : value.name() + "_in";
+  }
+
   /// New inputs of the graph stand for what ops gave: for half of all ops at once, then for fewer.
   bool cutOps() {
     bool changed = false;
@@ -227,7 +233,7 @@ private:
           for (size_t i = end - std::min(chunk, end); i < end; ++i) {
             for (Value *result : ops[i]->results())
               if (result->hasUses())
-                result->replaceAllUsesWith(ops[i]->parent()->addArgument(result->type(), result->name()));
+                result->replaceAllUsesWith(ops[i]->parent()->addArgument(result->type(), inputName(*result)));
             names += (names.empty() ? "" : ", ") + nameOf(*ops[i]);
           }
           return "inputs in the place of " + names;

@@ -10,9 +10,9 @@
 namespace minic {
 
 struct KernelOverride {
-  std::string kernel;                ///< Its name, which the code's entry has too.
-  std::string file;                  ///< Where the text is from.
-  std::string text;                  ///< PTX, or LLVM IR if the file's name ends in .ll.
+  std::string kernel; ///< Its name, which the code's entry has too.
+  std::string file;   ///< Where the text is from.
+  std::string text;   ///< PTX, or LLVM IR if the file's name ends in .ll.
   bool isLLVM() const { return file.ends_with(".ll"); }
 };
 

@@ -27,11 +27,12 @@ struct WrongPass {
   double largest = 0;   ///< By how much at most.
 };
 
-/// Runs the passes one after the other, and what the module is after each on the CPU: graphs by the oracle in f64, plans and kernels
-/// by the interpreter. A pass is wrong if it fails the verifier, if the interpreter finds a fault then, if a result is beyond the
-/// tolerance of what the graph means, or if it has other bits than before a pass that keeps them. Stages that a pass left as they
-/// were are not run. In each stretch of passes that keep bits the last stage is run first, and where that is wrong the first wrong
-/// one is searched by halving; what a later pass of the stretch puts right again is not found. `steps` are those of `pipelineFor`.
+/// Runs the passes one after the other, and what the module is after each on the CPU: graphs by the oracle in f64, plans and
+/// kernels by the interpreter. A pass is wrong if it fails the verifier, if the interpreter finds a fault then, if a result is
+/// beyond the tolerance of what the graph means, or if it has other bits than before a pass that keeps them. Stages that a pass
+/// left as they were are not run. In each stretch of passes that keep bits the last stage is run first, and where that is wrong the
+/// first wrong one is searched by halving; what a later pass of the stretch puts right again is not found. `steps` are those of
+/// `pipelineFor`.
 Expected<std::optional<WrongPass>> findWrongPass(const SourceBuffer &source, std::span<const PassStep> steps,
                                                  const BisectOptions &options);
 

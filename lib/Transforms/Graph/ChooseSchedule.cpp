@@ -54,8 +54,8 @@ class AskedFields {
 public:
   explicit AskedFields(const PassContext &context) : context(context), fields(context.step->given), used(fields.size()) {}
 
-  /// `own` with the fields that are asked for and that schedules of its family have; of the schedules that may run the region the
-  /// nearest one, if the rest of `own` does not suit them.
+  /// `own` with the fields that are asked for, as far as schedules of its family have them; or where its other fields do not suit
+  /// them the nearest schedule of the region with these fields that may run it.
   Expected<Schedule> apply(const Schedule &own, const RegionLoops &region, SourceLoc loc) {
     std::vector<const Field *> asked;
     for (size_t i = 0; i < fields.size(); ++i)
@@ -65,23 +65,21 @@ public:
       }
     if (asked.empty())
       return own;
-    RecordAttr record = own.toAttr();
-    for (const Field *field : asked)
-      set(record, *field);
     std::string why;
-    auto schedule = Schedule::parse(record, region.space.rank());
-    if (!schedule)
-      why = schedule.errors().front().message;
-    else
-      why = whyUnfit(*schedule, region, context.target, context.exact()).value_or("");
-    if (why.empty())
-      return schedule;
+    std::vector<RecordAttr> candidates = withUnit(own.toAttr());
     for (const Schedule &near : scheduleSpace(region, context.target, context.exact()))
-      if (RecordAttr candidate = near.toAttr(); near.family == own.family && std::ranges::all_of(asked, [&](const Field *field) {
-                                                  const Attribute *value = candidate.find(field->first);
-                                                  return (value ? value->str() : leftOut(field->first)) == field->second;
-                                                }))
-        return near;
+      if (near.family == own.family)
+        candidates.push_back(near.toAttr());
+    for (RecordAttr &candidate : candidates) {
+      for (const Field *field : asked)
+        set(candidate, *field);
+      auto schedule = Schedule::parse(candidate, region.space.rank());
+      auto unfit = schedule ? whyUnfit(*schedule, region, context.target, context.exact()) : schedule.errors().front().message;
+      if (!unfit)
+        return schedule;
+      if (why.empty())
+        why = *unfit;
+    }
     return Diagnostic{.code = ErrorCode::NoSchedule,
                       .message = "no schedule of this region has what choose-schedule{...} asks for: " + why,
                       .loc = loc,
@@ -107,6 +105,25 @@ private:
   }
   /// What a field says that does not stand there.
   static std::string leftOut(std::string_view field) { return field == "unit" ? "fma" : field == "stages" ? "0" : "1"; }
+
+  /// The schedule for the unit that is asked for, if any: in all ways in which the warps of `mma` can share a tile.
+  std::vector<RecordAttr> withUnit(RecordAttr record) const {
+    auto unit = std::ranges::find(fields, "unit", &Field::first);
+    const Attribute *own = record.find("unit");
+    if (record.name != "matmul" || unit == fields.end() || unit->second == (own ? own->str() : "fma") || unit->second == "fma")
+      return {record};
+    std::erase_if(record.fields,
+                  [](const auto &field) { return field.first == "warps" || field.first == "lanes" || field.first == "vec"; });
+    if (unit->second == "wgmma")
+      return {record};
+    std::vector<RecordAttr> ways;
+    constexpr std::pair<int64_t, int64_t> shares[] = {{2, 4}, {4, 2}, {2, 2}, {1, 4}, {4, 1}, {1, 2}, {2, 1}, {1, 1}};
+    for (auto [rows, columns] : shares) {
+      ways.push_back(record);
+      ways.back().fields.emplace_back("warps", Attribute::ints({rows, columns}));
+    }
+    return ways;
+  }
 
   static void set(RecordAttr &record, const Field &field) {
     std::erase_if(record.fields, [&](const auto &each) { return each.first == field.first; });

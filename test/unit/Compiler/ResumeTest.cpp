@@ -19,7 +19,8 @@ std::string example(const std::string &name) {
   return text.str();
 }
 
-constexpr const char *product = R"(graph @product(%a: tensor<4096x4096xbf16>, %b: tensor<4096x4096xbf16>) -> (c: tensor<4096x4096xbf16>) {
+constexpr const char *product =
+    R"(graph @product(%a: tensor<4096x4096xbf16>, %b: tensor<4096x4096xbf16>) -> (c: tensor<4096x4096xbf16>) {
   %c = matmul %a, %b : tensor<4096x4096xbf16>
   return %c
 })";
@@ -113,11 +114,13 @@ TEST(PassPipeline, ErrorsSayWhatToWrite) {
   EXPECT_EQ(rewritten("tile{max=8}"), "--passes: pass tile takes no options | write tile");
   EXPECT_EQ(rewritten("fuse{max=many}"),
             "--passes: option max of fuse is a number from 1 to 2147483647, not 'many' | write fuse{max=...}");
-  EXPECT_EQ(rewritten("fuse{max=0}"), "--passes: option max of fuse is a number from 1 to 2147483647, not '0' | write fuse{max=...}");
+  EXPECT_EQ(rewritten("fuse{max=0}"),
+            "--passes: option max of fuse is a number from 1 to 2147483647, not '0' | write fuse{max=...}");
   EXPECT_EQ(rewritten("choose-schedule{unit=tensor}"),
             "--passes: option unit of choose-schedule is one of fma|mma|wgmma, not 'tensor' | write choose-schedule{unit=...}");
-  EXPECT_EQ(rewritten("cse{level=top}"), "--passes: option level of cse is one of graph|fused|tile|masked|machine|plan, not 'top' | write "
-                                         "cse{level=...}");
+  EXPECT_EQ(rewritten("cse{level=top}"),
+            "--passes: option level of cse is one of graph|fused|tile|masked|machine|plan, not 'top' | write "
+            "cse{level=...}");
   EXPECT_EQ(rewritten("fuse{max=8,max=9}"), "--passes: option 'max' of fuse is given twice | drop one of them");
   EXPECT_EQ(rewritten("fuse{max=8"), "--passes: the options of fuse have no end | add }");
   EXPECT_EQ(rewritten("fuse{max=8}cse"), "--passes: expected a comma behind the options of fuse, not 'cse' | write fuse{...},cse");
