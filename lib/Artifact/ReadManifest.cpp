@@ -164,6 +164,8 @@ private:
     kernel.threads = place["threads"].number(0, INT32_MAX);
     kernel.sharedBytes = place["sharedBytes"].number(0, INT32_MAX);
     kernel.dynamicSharedBytes = place["dynamicSharedBytes"].number(0, INT32_MAX);
+    if (place.has("overriddenBy"))
+      kernel.overriddenBy = place["overriddenBy"].text();
     if (place.has("clusterCtas"))
       kernel.clusterCtas = place["clusterCtas"].number(1, 16);
     kernel.waitsForLaunches = place.has("waitsForLaunches") && place["waitsForLaunches"].isTrue();
@@ -249,6 +251,8 @@ private:
     if (!devicesOf(artifact.target))
       place["target"].refuse("is no target: " + inQuotes(artifact.target));
     artifact.numerics = place["numerics"].text();
+    if (place.has("passes"))
+      artifact.passes = place["passes"].text();
     if (artifact.numerics != "exact" && artifact.numerics != "default" && artifact.numerics != "fast")
       place["numerics"].refuse("is " + inQuotes(artifact.numerics) + ", expected one of exact, default, fast");
     artifact.text = blob(place["text"]);

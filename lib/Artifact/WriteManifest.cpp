@@ -59,6 +59,8 @@ private:
                  {"dynamicSharedBytes", kernel.dynamicSharedBytes}};
     if (!kernel.entry.empty())
       json["entry"] = kernel.entry;
+    if (!kernel.overriddenBy.empty())
+      json["overriddenBy"] = kernel.overriddenBy;
     if (kernel.clusterCtas > 1)
       json["clusterCtas"] = kernel.clusterCtas;
     if (kernel.waitsForLaunches)
@@ -112,7 +114,7 @@ private:
   }
 
   Json variant(const Artifact &artifact) {
-    Json json = {{"target", artifact.target}, {"numerics", artifact.numerics}};
+    Json json = {{"target", artifact.target}, {"numerics", artifact.numerics}, {"passes", artifact.passes}};
     json["text"] = blob(artifact.text);
     Json kernels = Json::array();
     for (const KernelCode &each : artifact.kernels)

@@ -2,6 +2,7 @@
 
 #include "Backend.h"
 #include "Lowering.h"
+#include "Override.h"
 #include "minic/IR/CustomOp.h"
 #include "minic/IR/PtxText.h"
 #include "minic/IR/SharedLayout.h"
@@ -17,6 +18,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <span>
 #include <thread>
 
 namespace minic {
@@ -99,13 +101,23 @@ static void checkKernel(Function &kernel, const KernelCode &code, const TargetIn
   });
 }
 
-/// What a target's word says: the compute capability, and whether it is for that one alone.
-static std::pair<int, bool> capabilityOf(std::string_view word) {
-  int capability = 0;
-  for (char c : word)
-    if (c >= '0' && c <= '9' && capability < 10000)
-      capability = capability * 10 + (c - '0');
-  return {capability, !word.empty() && word.back() == 'a'};
+/// An override of what is no kernel.
+static std::optional<Diagnostic> unknownOverride(const std::vector<Function *> &kernels,
+                                                 std::span<const KernelOverride> overrides) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const Function *kernel : kernels) {
+    names.push_back(kernel->name);
+    list += (list.empty() ? "@" : ", @") + kernel->name;
+  }
+  for (const KernelOverride &override : overrides)
+    if (std::ranges::find(names, override.kernel) == names.end()) {
+      std::string near = didYouMean(override.kernel, names);
+      return Diagnostic{.code = ErrorCode::UnknownFunction,
+                        .message = "--override: there is no kernel @" + override.kernel,
+                        .fix = !near.empty() ? "did you mean @" + near + "?" : "the kernels are " + list};
+    }
+  return std::nullopt;
 }
 
 /// The code of a kernel that is PTX: as it was given.
@@ -113,9 +125,7 @@ static Expected<std::string> givenPtx(Function &kernel, const TargetInfo &target
   Diagnostics errors;
   checkKernel(kernel, describe(kernel), target, errors);
   const std::string &text = ptxOf(kernel)->attr("text")->asString()->text;
-  auto [needed, alone] = capabilityOf(ptxTarget(text));
-  int had = target.computeMajor * 10 + target.computeMinor;
-  if (alone ? needed != had : needed > had)
+  if (!runsPtxFor(ptxTarget(text), target))
     errors.push_back({.code = ErrorCode::ResourceLimit,
                       .message = "the PTX of kernel @" + kernel.name + " is for " + ptxTarget(text) + ", and the target is " +
                                  std::string(target.name),
@@ -233,7 +243,10 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const Li
   return text;
 }
 
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines) {
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines,
+                                              std::span<const KernelOverride> overrides) {
+  if (auto error = unknownOverride(machineKernels(module), overrides))
+    return *error;
   std::vector<KernelCode> result;
   std::vector<std::pair<size_t, KernelModule>> modules; ///< With the kernel's place in the result.
   Diagnostics errors;
@@ -246,7 +259,12 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
   };
   for (Function *kernel : machineKernels(module)) {
     result.push_back(describe(*kernel));
-    if (ptxOf(*kernel))
+    auto override = std::ranges::find(overrides, kernel->name, &KernelOverride::kernel);
+    if (override != overrides.end()) {
+      result.back().overriddenBy = override->file;
+      result.back().entry.clear();
+      keep(result.size() - 1, overridingPtx(*override, result.back(), target));
+    } else if (ptxOf(*kernel))
       keep(result.size() - 1, givenPtx(*kernel, target));
     else if (auto lowered = KernelModule::lower(lines, {&kernel, 1}, target))
       modules.emplace_back(result.size() - 1, std::move(*lowered));

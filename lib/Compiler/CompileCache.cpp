@@ -4,6 +4,7 @@
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/BuildId.h"
+#include "minic/Transforms/PassPipeline.h"
 
 #include <charconv>
 #include <map>
@@ -106,14 +107,16 @@ static std::string linesText(const Module &module, const CompileOptions &options
 
 static CacheKey keyOf(const Module &module, const CompileOptions &options) {
   bool anyStrides = options.anyStrides.value_or(true);
-  std::string functions, dims, passes;
+  std::string functions, dims;
   // Without the module's head: target and numerics are the same wherever they were stated.
   for (const Function *function : module.functions())
     functions += printFunction(*function, {.locations = false}) + "\n";
   for (const auto &[name, size] : options.dims)
     dims += name + " = " + std::to_string(size) + "\n";
-  for (const PassStep &step : buildPipeline(Stage::Plan, anyStrides))
-    passes += std::string(step.pass->name) + "\n";
+  CompileOptions withStrides = options;
+  withStrides.anyStrides = anyStrides;
+  auto pipeline = pipelineFor(module, Stage::Plan, withStrides); // What is wrong with it is said when it is compiled.
+  std::string passes = pipeline ? pipelineText(pipeline->left()) : module.passes + " after " + module.lastPass;
   CacheKey key("artifact");
   key.add("ir", functions)
       .add("target", module.target)

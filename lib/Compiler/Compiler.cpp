@@ -11,6 +11,7 @@
 #include "minic/IR/ScalarEval.h"
 #include "minic/Support/HostTensor.h"
 #include "minic/Transforms/Analysis/Padding.h"
+#include "minic/Transforms/PassPipeline.h"
 
 #include <algorithm>
 #include <chrono>
@@ -76,6 +77,14 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
     return *error;
   if (auto error = settle("numerics", m.numerics, m.numericsStated, options.numerics))
     return *error;
+  if (!options.pipeline.empty() && !m.lastPass.empty() && m.passes != options.pipeline)
+    return Diagnostic{.code = ErrorCode::BadFlag,
+                      .message = "the file stands after '" + m.lastPass + "' of " +
+                                 (m.passes.empty() ? "the usual list of passes" : "a list of its own") +
+                                 ", and --passes is another list",
+                      .fix = "drop --passes to go on, or `after` from the file's module line to run the list from its start"};
+  if (auto error = settle("passes", m.passes, !m.passes.empty(), options.pipeline))
+    return *error;
   if (m.numerics != "exact" && m.numerics != "default" && m.numerics != "fast")
     return Diagnostic{
         .code = ErrorCode::BadFlag, .message = "unknown numerics '" + m.numerics + "'", .fix = "use exact, default or fast"};
@@ -105,9 +114,17 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
   auto target = findTarget(module.target);
   if (!target)
     return target.takeErrors();
+  auto pipeline = pipelineFor(module, stage, options);
+  if (!pipeline)
+    return pipeline.takeErrors();
   if (auto bound = bindDimNames(module, options.dims); !bound)
     return bound.takeErrors();
   if (!options.specializations.empty()) {
+    if (!module.lastPass.empty())
+      return Diagnostic{.code = ErrorCode::BadFlag,
+                        .message =
+                            "the file stands after '" + module.lastPass + "', and special sizes are for a graph before any pass",
+                        .fix = "give --specialize where it is compiled from the graph"};
     auto graph = chooseFunction(module, options.graph);
     if (!graph)
       return graph.takeErrors();
@@ -134,7 +151,12 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
                       options.fusionReport.get()};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
-  return runPasses(module, buildPipeline(stage, options.anyStrides.value_or(false)), context, managerOptions, failedInput);
+  if (auto done = runPasses(module, pipeline->left(), context, managerOptions, failedInput); !done)
+    return done.takeErrors();
+  bool saysWhere = !module.passes.empty() || !module.lastPass.empty() || !options.stopAfter.empty();
+  if (saysWhere && pipeline->end > 0)
+    module.lastPass = nameOfStep(pipeline->all, pipeline->end - 1);
+  return {};
 }
 
 /// The level at which kernels stand once a stage is reached.
@@ -153,6 +175,18 @@ static std::optional<Level> levelOf(Stage stage) {
   }
 }
 
+/// What a list of the user's own, or a text that was changed, leaves above a stage.
+static std::optional<Diagnostic> notReached(const Module &module, Stage stage) {
+  for (const Function *function : module.functions())
+    if (function->kind != FunctionKind::Custom && function->level < *levelOf(stage))
+      return Diagnostic{.code = ErrorCode::NothingToCompile,
+                        .message = "the list of passes leaves @" + function->name + " at the " +
+                                   std::string(levelName(function->level)) + " level, and the " + std::string(stageName(stage)) +
+                                   " level is asked for",
+                        .fix = "add the passes that lead there: minic doc passes"};
+  return std::nullopt;
+}
+
 Expected<std::string> emitStage(Module &module, Stage stage, const CompileOptions &options) {
   if (module.functions().empty())
     return Diagnostic{
@@ -165,6 +199,8 @@ Expected<std::string> emitStage(Module &module, Stage stage, const CompileOption
                       .message = "everything in the file stands below the " + std::string(stageName(stage)) + " level already"};
   if (auto lowered = lowerTo(module, std::min(stage, Stage::Plan), options); !lowered)
     return lowered.takeErrors();
+  if (auto error = options.stopAfter.empty() ? notReached(module, stage) : std::nullopt)
+    return *error;
   PhaseTimer timer(options, stage <= Stage::Plan ? "(print)" : "(generate code)");
   if (stage <= Stage::Plan)
     return printModule(module);
@@ -309,7 +345,7 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   if (withCode) {
     PhaseTimer timer(options, "(generate code)");
     auto target = findTarget(module.target);
-    auto kernels = emitKernels(module, **target, options.lineSource());
+    auto kernels = emitKernels(module, **target, options.lineSource(), options.overrides);
     if (!kernels)
       return kernels.takeErrors();
     artifact.kernels = std::move(*kernels);
@@ -356,11 +392,17 @@ static Expected<Artifact> compileChosen(Module &module, const Function &chosen, 
   Stage stage = !options.withCode && chosen.kind == FunctionKind::Plan ? Stage::Graph : Stage::Plan;
   CompileOptions all = options;
   all.anyStrides = options.anyStrides.value_or(true);
+  auto pipeline = pipelineFor(module, stage, all);
+  if (!pipeline)
+    return pipeline.takeErrors();
   if (auto lowered = lowerTo(module, stage, all, failedInput); !lowered)
     return lowered.takeErrors();
+  if (auto error = options.withCode ? notReached(module, stage) : std::nullopt)
+    return *error;
   auto artifact = makeArtifact(module, options, options.withCode);
   if (!artifact)
     return artifact.takeErrors();
+  artifact->passes = pipelineText(pipeline->left());
   artifact->text = printModule(module);
   std::map<std::string, std::vector<Operation *>> launches;
   for (Function *function : module.functions())
@@ -385,10 +427,14 @@ static Expected<Artifact> compileChosen(Module &module, const Function &chosen, 
 /// Whether an artifact is all that somebody wants, not what passes do on the way.
 static bool canBeKept(const CompileOptions &options) {
   const PassManagerOptions &passes = options.passes;
-  return options.cache.store && !passes.beforePass && !passes.afterPass && !passes.timings;
+  return options.cache.store && !passes.beforePass && !passes.afterPass && !passes.timings && options.overrides.empty();
 }
 
 Expected<Artifact> compile(Module &module, const CompileOptions &options, std::string *failedInput) {
+  if (!options.withCode && !options.overrides.empty())
+    return Diagnostic{.code = ErrorCode::BadFlag,
+                      .message = "--override gives code for a GPU, and the interpreter (CPU) does not run such code",
+                      .fix = "run it on a GPU, or put it into an artifact: minic compile ... -o FILE.mnc --override=..."};
   if (auto kept = keepOnly(module, options.graph); !kept)
     return kept.takeErrors();
   auto chosen = chooseFunction(module, options.graph);
@@ -400,7 +446,7 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
   if (!canBeKept(options))
     return Diagnostic{.code = ErrorCode::NotCached,
                       .message = "nothing may be compiled, and what is compiled like this is not kept",
-                      .fix = "drop flags that watch passes, or let it be compiled"};
+                      .fix = "drop flags that watch passes or override kernels, or let it be compiled"};
   ArtifactEntry entry(module, options);
   if (options.cache.policy != CachePolicy::Refresh)
     if (auto known = entry.find(*options.cache.store)) {

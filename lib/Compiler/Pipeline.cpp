@@ -1,5 +1,8 @@
 #include "minic/Compiler/Compiler.h"
 
+#include "minic/Transforms/PassPipeline.h"
+
+#include <algorithm>
 #include <array>
 
 namespace minic {
@@ -76,6 +79,53 @@ std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides) {
   if (stage >= Stage::Plan)
     add("plan-buffers", Level::Plan);
   return steps;
+}
+
+/// Where a list of the user's own reaches beyond a stage: at the first pass that the usual list has for later ones alone.
+static size_t endOfStage(std::span<const PassStep> steps, Stage stage) {
+  if (stage >= Stage::Plan)
+    return steps.size();
+  std::vector<PassStep> usual = buildPipeline(stage, true), whole = buildPipeline(Stage::Plan, true);
+  auto isLater = [&](const PassStep &step) {
+    return std::ranges::find(usual, step.pass, &PassStep::pass) == usual.end() &&
+           std::ranges::find(whole, step.pass, &PassStep::pass) != whole.end();
+  };
+  return size_t(std::ranges::find_if(steps, isLater) - steps.begin());
+}
+
+Expected<Pipeline> pipelineFor(const Module &module, Stage stage, const CompileOptions &options) {
+  Pipeline pipeline;
+  if (!options.stopAfter.empty())
+    stage = Stage::Plan;
+  if (module.passes.empty()) {
+    pipeline.all = buildPipeline(Stage::Plan, options.anyStrides.value_or(false));
+    pipeline.end = buildPipeline(stage, options.anyStrides.value_or(false)).size(); // A stage's list begins every later one's.
+  } else {
+    auto steps = parsePipeline(module.passes, options.pipeline.empty() ? "`passes` of the module" : "--passes");
+    if (!steps)
+      return steps.takeErrors();
+    pipeline.all = std::move(*steps);
+    pipeline.end = stage == Stage::Graph ? 0 : endOfStage(pipeline.all, stage);
+  }
+  if (!module.lastPass.empty()) {
+    auto last = findStep(pipeline.all, module.lastPass, "`after` of the module");
+    if (!last)
+      return last.takeErrors();
+    pipeline.begin = *last + 1;
+  }
+  if (!options.stopAfter.empty()) {
+    auto last = findStep(pipeline.all, options.stopAfter, "--stop-after");
+    if (!last)
+      return last.takeErrors();
+    pipeline.end = *last + 1;
+    if (pipeline.end < pipeline.begin)
+      return Diagnostic{.code = ErrorCode::BadFlag,
+                        .message = "the module stands after '" + module.lastPass + "' already, which is behind '" +
+                                   nameOfStep(pipeline.all, *last) + "'",
+                        .fix = "stop after a later pass"};
+  }
+  pipeline.end = std::max(pipeline.begin, pipeline.end);
+  return pipeline;
 }
 
 } // namespace minic

@@ -196,13 +196,14 @@ void verifyPtx(Operation &op, VerifyReporter &reporter) {
   const std::string &entry = op.attr("entry")->asString()->text, &text = op.attr("text")->asString()->text;
   if (ptxTarget(text).empty())
     reporter.error(op, ErrorCode::BadAttribute, "the text of " + opText(op) + " has no `.target`");
-  auto params = countPtxParams(text, entry);
+  std::vector<PtxEntry> entries = ptxEntries(text);
+  auto found = std::ranges::find(entries, entry, &PtxEntry::name);
   size_t wanted = kernel.params().size() + op.attr("sizes")->asList()->size();
-  if (!params)
+  if (found == entries.end())
     reporter.error(op, ErrorCode::BadAttribute, "the text of " + opText(op) + " has no entry " + inQuotes(entry));
-  else if (*params != wanted)
+  else if (found->params.size() != wanted)
     reporter.error(op, ErrorCode::LaunchMismatch,
-                   "the entry " + inQuotes(entry) + " of " + opText(op) + " has " + countText(*params, "parameter") + ", and " +
+                   "the entry " + inQuotes(entry) + " of " + opText(op) + " has " + countText(found->params.size(), "parameter") + ", and " +
                        functionText(kernel) + " gives " + countText(kernel.params().size(), "pointer") + " and " +
                        countText(op.attr("sizes")->asList()->size(), "size"));
 }

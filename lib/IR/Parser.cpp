@@ -50,12 +50,23 @@ void ModuleParser::parseModuleKeys() {
     if (!expect(TokenKind::Ident, "`target = ...` or `numerics = ...`") || !expect(TokenKind::Equal, "`=`"))
       return;
     Token value = tok;
+    if (key.text == "passes" || key.text == "after") { // What they name is known above IR.
+      if (!expect(TokenKind::String, "a text such as `\"mask\"`"))
+        return;
+      std::string &text = key.text == "passes" ? module.passes : module.lastPass;
+      if (!text.empty())
+        error(ErrorCode::Redefinition, key, quoted(key.text) + " is given twice");
+      text = value.text.substr(1, value.text.size() - 2);
+      if (text.empty())
+        error(ErrorCode::BadModuleHeader, value, quoted(key.text) + " is empty").fix = "leave it out";
+      continue;
+    }
     if (!expect(TokenKind::Ident, "a word"))
       return;
     bool isTarget = key.text == "target";
     if (!isTarget && key.text != "numerics") {
       Diagnostic &unknown = error(ErrorCode::BadModuleHeader, key, "the module header has no key " + quoted(key.text));
-      suggest(unknown, key.text, {"target", "numerics"});
+      suggest(unknown, key.text, {"target", "numerics", "passes", "after"});
       continue;
     }
     bool &stated = isTarget ? module.targetStated : module.numericsStated;

@@ -249,7 +249,12 @@ std::string printModule(const Module &module, const PrintOptions &options) {
   bool forTarget = module.targetStated || std::any_of(module.functions().begin(), module.functions().end(),
                                                       [](const Function *f) { return f->level != Level::Graph; });
   std::string out =
-      "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics + "\n";
+      "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics;
+  if (!module.passes.empty())
+    out += ", passes = \"" + module.passes + "\"";
+  if (!module.lastPass.empty())
+    out += ", after = \"" + module.lastPass + "\"";
+  out += '\n';
   ModulePrinter printer(out, options);
   for (const Function *function : module.functions()) {
     out += '\n';

@@ -1,6 +1,7 @@
 #include "minic/IR/PtxText.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace minic {
 namespace {
@@ -58,18 +59,45 @@ std::string ptxTarget(std::string_view text) {
   return {};
 }
 
-std::optional<size_t> countPtxParams(std::string_view text, std::string_view entry) {
-  PtxReader reader(text);
-  for (std::string_view word = reader.next(); !word.empty(); word = reader.next()) {
-    if (word != ".entry" || reader.next() != entry)
-      continue;
-    size_t params = 0;
-    if (reader.next() == "(")
-      for (word = reader.next(); !word.empty() && word != ")"; word = reader.next())
-        params += word == ".param";
-    return params;
+/// Of `.param .align 64 .b8 name[128]`, read from behind `.param` to the comma or bracket behind it, which is the last word.
+static int64_t readParam(PtxReader &reader, std::string_view &word) {
+  int64_t bytes = 0;
+  bool isCount = false;
+  for (word = reader.next(); !word.empty() && word != "," && word != ")"; word = reader.next()) {
+    int64_t number = 0;
+    size_t digits = word.find_first_of("0123456789");
+    if (digits != std::string_view::npos)
+      std::from_chars(word.data() + digits, word.data() + word.size(), number);
+    bool isType = digits == 2 && word[0] == '.' && std::string_view("busf").find(word[1]) != std::string_view::npos;
+    if (isType)
+      bytes = number / 8;
+    else if (isCount)
+      bytes *= number;
+    isCount = word == "[";
   }
-  return std::nullopt;
+  return bytes;
+}
+
+std::vector<PtxEntry> ptxEntries(std::string_view text) {
+  PtxReader reader(text);
+  std::vector<PtxEntry> entries;
+  for (std::string_view word = reader.next(); !word.empty(); word = reader.next()) {
+    if (word != ".entry")
+      continue;
+    std::string_view name = reader.next();
+    if (name.empty())
+      break;
+    PtxEntry &entry = entries.emplace_back(PtxEntry{std::string(name)});
+    entry.line = uint32_t(1 + std::count(text.data(), name.data(), '\n'));
+    if (reader.next() != "(")
+      continue;
+    for (word = reader.next(); !word.empty() && word != ")";)
+      if (word == ".param")
+        entry.params.push_back(readParam(reader, word));
+      else
+        word = reader.next();
+  }
+  return entries;
 }
 
 } // namespace minic

@@ -115,6 +115,9 @@ Expected<std::unique_ptr<PreparedLaunch>> CpuDevice::prepare(const Artifact &art
   if (kernelIndex < 0 || size_t(kernelIndex) >= artifact.kernels.size())
     return deviceError(ErrorCode::LaunchMismatch, "the artifact has no kernel " + std::to_string(kernelIndex));
   const std::string &name = artifact.kernels[size_t(kernelIndex)].name;
+  if (const std::string &file = artifact.kernels[size_t(kernelIndex)].overriddenBy; !file.empty())
+    return deviceError(ErrorCode::CannotInterpret, "the code of kernel '" + name + "' is that of '" + file +
+                                                       "', by --override, and the interpreter (CPU) runs no code of a GPU");
   std::shared_ptr<ParsedText> keeper;
   auto function = impl->findKernel(artifact, name, keeper);
   if (!function)

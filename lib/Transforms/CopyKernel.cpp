@@ -27,9 +27,13 @@ Expected<CopyKernel> makeCopyKernel(Function &plan, Type from, std::span<const T
     fusion->result(i)->setName(graph->resultNames.back());
   }
   outer.create(OpKind::Return, std::vector<Value *>(fusion->results().begin(), fusion->results().end()), {});
-  for (auto run : {passes::chooseSchedule, passes::tile})
-    if (auto done = run(*graph, pass); !done)
+  for (std::string_view each : {"choose-schedule", "tile"}) {
+    PassStep step(findPass(each), Level::Fused);
+    PassContext inner = pass;
+    inner.step = &step; // Options of the pipeline are for the graph's own regions.
+    if (auto done = step.pass->run(*graph, inner); !done)
       return done.takeErrors();
+  }
   Function *wrapper = module.find(name);
   CopyKernel result{nullptr, Attribute(0)};
   walk(wrapper->body(), [&](Operation &op) {

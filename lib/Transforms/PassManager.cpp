@@ -2,7 +2,10 @@
 
 #include "minic/IR/Printer.h"
 
+#include <algorithm>
 #include <array>
+#include <cassert>
+#include <charconv>
 #include <chrono>
 #include <unordered_set>
 
@@ -18,6 +21,24 @@ std::optional<MatmulProvider> parseMatmulProvider(std::string_view name) {
 }
 
 std::string_view matmulProviderName(MatmulProvider provider) { return matmulProviders[size_t(provider)]; }
+
+std::string_view PassStep::option(std::string_view name) const {
+  for (const auto &[option, value] : given)
+    if (option == name)
+      return value;
+  for (const PassOption &option : pass->options)
+    if (option.name == name)
+      return option.standard;
+  assert(false && "the pass has no such option");
+  return {};
+}
+
+int64_t PassStep::number(std::string_view name) const {
+  std::string_view text = option(name);
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
 
 /// The findings of the verifier after a pass, told as that pass's fault.
 static Diagnostic passFailure(const Pass &pass, const Diagnostics &findings) {
@@ -52,11 +73,15 @@ Expected<void> runPasses(Module &module, std::span<const PassStep> steps, PassCo
     const Pass &pass = *step.pass;
     std::vector<Function *> functions;
     for (Function *function : module.functions()) // What a custom op means stays as it was written.
-      if (function->level == step.level && function->kind != FunctionKind::Custom &&
-          (pass.levels & levelBit(unsigned(function->level))))
+      if (function->kind != FunctionKind::Custom && (step.levels & pass.levels & levelBit(unsigned(function->level))))
         functions.push_back(function);
-    if (functions.empty())
+    if (functions.empty()) {
+      if (options.skippedPass)
+        options.skippedPass(step);
       continue;
+    }
+    std::ranges::stable_sort(functions, {}, [](const Function *function) { return function->level; });
+    context.step = &step;
 
     std::unordered_set<const Function *> untouched(module.functions().begin(), module.functions().end());
     for (Function *function : functions)

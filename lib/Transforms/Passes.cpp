@@ -4,11 +4,16 @@ namespace minic {
 
 static const std::vector<Pass> &table() {
   static constexpr std::nullopt_t keep = std::nullopt;
-  static const std::vector<Pass> rows = {
-#define MINIC_PASS(function, name, levels, to, summary) Pass{name, summary, LevelSet(levels), to, passes::function},
+  static constexpr bool sameBits = true, otherBits = false;
+  static const std::vector<Pass> rows = [] {
+    std::vector<Pass> rows;
+#define MINIC_PASS(function, name, levels, to, results, summary)                                                                   \
+  rows.push_back({name, summary, LevelSet(levels), to, results, passes::function, {}});
+#define MINIC_PASS_OPTION(function, name, values, standard, summary) rows.back().options.push_back({name, values, standard, summary});
 #include "minic/Transforms/Passes.def"
 #undef MINIC_PASS
-  };
+    return rows;
+  }();
   return rows;
 }
 

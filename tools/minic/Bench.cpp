@@ -124,7 +124,10 @@ Expected<Point> benchPoint(const Flags &flags, const SourceBuffer &source, Compi
     Row row{.name = eager ? "eager" : "fused"};
     options.eager = eager;
     auto start = std::chrono::steady_clock::now();
-    auto artifact = compileFor(opened, source, options);
+    CompileOptions own = options;
+    if (eager)
+      own.overrides.clear(); // They are for the fused kernels.
+    auto artifact = compileFor(opened, source, own);
     if (!artifact)
       return artifact.takeErrors();
     row.compileMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -328,7 +331,7 @@ int bench(const Flags &flags) {
 void addBench(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("bench", "Time a graph on a GPU, eager and fused, after checking the results");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides);
   command->add_option("--sweep", flags->sweep, "NAME=256,512,1024: one point for each size");
   command->add_option("--rounds", flags->measure.rounds, "rounds in which everything runs in random order")->capture_default_str();
   command->add_option("--warmup", flags->measure.warmupMs, "milliseconds of warming up before each measurement")

@@ -3,7 +3,9 @@
 #include "minic/Driver/Driver.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/File.h"
+#include "minic/Support/TextDiff.h"
 #include "minic/Target/TargetInfo.h"
+#include "minic/Transforms/PassPipeline.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -164,6 +166,14 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
     command.add_flag(
         "--line-info", flags.lineInfo,
         "code says which lines of the file it is from (PTX `.loc`), for profilers, compute-sanitizer and error messages");
+  if (set & WithPasses)
+    command.add_option(
+        "--passes", flags.passes,
+        "the passes to run instead of the usual ones, e.g. \"canonicalize,fuse{max=8},choose-schedule{bm=64},tile,mask\" "
+        "(see minic doc passes); an artifact says by which it was compiled");
+  if (set & WithOverrides)
+    addListFlag(command, "--override", flags.overrides,
+                "take a kernel's code from a file: --override=@KERNEL=FILE.ptx, or FILE.ll with LLVM IR; may stand several times");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -216,6 +226,16 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     options.scheduleReport = std::make_shared<ScheduleReport>();
   }
   options.tunedFor = flags.tunedFor;
+  if (!flags.passes.empty()) {
+    auto steps = parsePipeline(flags.passes, "--passes");
+    if (!steps)
+      return steps.takeErrors();
+    options.pipeline = pipelineText(*steps);
+  }
+  auto overrides = readOverrides(flags.overrides);
+  if (!overrides)
+    return overrides.takeErrors();
+  options.overrides = std::move(*overrides);
   if (!flags.strides.empty())
     options.anyStrides = flags.strides == "any";
   for (const std::string &dim : flags.dims) {
@@ -245,9 +265,33 @@ void noteUnusedSchedules(const CompileOptions &options, const Messages &messages
       messages.note(sentence);
 }
 
+static Expected<std::vector<KernelOverride>> readOverrides(const std::vector<std::string> &words) {
+  std::vector<KernelOverride> overrides;
+  for (const std::string &word : words) {
+    auto pair = splitPair("--override", word);
+    if (!pair)
+      return pair.takeErrors();
+    auto &[name, file] = *pair;
+    if (name.starts_with('@'))
+      name.erase(0, 1);
+    if (!file.ends_with(".ptx") && !file.ends_with(".ll"))
+      return badFlag("--override takes PTX or LLVM IR, and '" + file + "' is neither by its name",
+                     "name the file FILE.ptx or FILE.ll");
+    if (std::ranges::find(overrides, name, &KernelOverride::kernel) != overrides.end())
+      return badFlag("--override @" + name + " is given twice");
+    auto text = readFile(file);
+    if (!text)
+      return text.takeErrors();
+    overrides.push_back({name, file, std::move(*text)});
+  }
+  return overrides;
+}
+
 void addPassFlags(CLI::App &command, PassFlags &flags) {
   addListFlag(command, "--print-before", flags.printBefore, "print the module before a pass, or before `all`, on stderr");
   addListFlag(command, "--print-after", flags.printAfter, "print the module after a pass, or after `all`, on stderr");
+  command.add_flag("--print-changed", flags.printChanged,
+                   "print what each pass changed, as a diff of the module, and the names of those that changed nothing, on stderr");
   command.add_flag("--time-passes", flags.time, "print the time of each pass, of reading and of code generation on stderr");
 }
 
@@ -275,21 +319,58 @@ static std::function<void(const Pass &, Module &)> printer(std::string when, std
   };
 }
 
-Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, std::vector<PassTiming> &timings) {
+static void printUnchanged(std::vector<std::string> &names) {
+  std::string list;
+  for (const std::string &name : names)
+    list += (list.empty() ? "" : ", ") + name;
+  if (!names.empty())
+    std::fprintf(stderr, "// ----- unchanged: %s -----\n", list.c_str());
+  names.clear();
+}
+
+/// Both hooks, in order; either may be null.
+static std::function<void(const Pass &, Module &)> both(std::function<void(const Pass &, Module &)> first,
+                                                        std::function<void(const Pass &, Module &)> second) {
+  if (!first || !second)
+    return first ? first : second;
+  return [first = std::move(first), second = std::move(second)](const Pass &pass, Module &module) {
+    first(pass, module);
+    second(pass, module);
+  };
+}
+
+Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, PassRecord &record) {
   if (auto error = checkPassNames("--print-before", flags.printBefore))
     return *error;
   if (auto error = checkPassNames("--print-after", flags.printAfter))
     return *error;
   options.beforePass = printer("before", flags.printBefore);
   options.afterPass = printer("after", flags.printAfter);
+  if (flags.printChanged) {
+    options.beforePass = both(options.beforePass, [&](const Pass &, Module &module) { record.before = printModule(module); });
+    options.afterPass = both(
+        [&](const Pass &pass, Module &module) {
+          std::string name(pass.name), changes = textDiff(record.before, printModule(module));
+          if (changes.empty()) {
+            record.unchanged.push_back(name);
+            return;
+          }
+          printUnchanged(record.unchanged);
+          std::fprintf(stderr, "// ----- changed by %s -----\n%s", name.c_str(), changes.c_str());
+        },
+        options.afterPass);
+  }
   if (flags.time)
-    options.timings = &timings;
+    options.timings = &record.timings;
   return {};
 }
 
-void printTimings(const std::vector<PassTiming> &timings) {
+void finishPasses(const PassFlags &flags, PassRecord &record) {
+  printUnchanged(record.unchanged);
+  if (!flags.time)
+    return;
   double total = 0;
-  for (const PassTiming &timing : timings) {
+  for (const PassTiming &timing : record.timings) {
     std::fprintf(stderr, "%9.3f ms  %s\n", timing.milliseconds, timing.name.c_str());
     total += timing.milliseconds;
   }

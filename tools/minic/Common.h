@@ -32,6 +32,8 @@ void addBench(CLI::App &app, Action &chosen);
 void addTune(CLI::App &app, Action &chosen);
 void addExplain(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
+void addBisect(CLI::App &app, Action &chosen);
+void addReduce(CLI::App &app, Action &chosen);
 void addFmt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
@@ -72,7 +74,8 @@ struct ModuleFlags {
   std::string file, graph, target, numerics, mode, matmul, strides, schedules, tunedFor;
   std::string cache = "off"; ///< "on" unless told otherwise in commands that take --cache.
   bool lineInfo = false;
-  std::vector<std::string> dims, specializations;
+  std::vector<std::string> dims, specializations, overrides;
+  std::string passes;
   bool json = false;
 };
 enum ModuleFlagSet : unsigned {
@@ -82,7 +85,9 @@ enum ModuleFlagSet : unsigned {
   WithStrides = 8,
   WithSchedules = 16,
   WithCache = 32,
-  WithLineInfo = 64
+  WithLineInfo = 64,
+  WithPasses = 128,
+  WithOverrides = 256
 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
@@ -96,12 +101,19 @@ Expected<std::pair<std::string, std::string>> splitPair(std::string_view flag, s
 /// Flags that watch the passes.
 struct PassFlags {
   std::vector<std::string> printBefore, printAfter;
-  bool time = false;
+  bool printChanged = false, time = false;
 };
 void addPassFlags(CLI::App &command, PassFlags &flags);
-/// Sets the hooks of `options`; what they print goes to stderr. `timings` must outlive the run.
-Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, std::vector<PassTiming> &timings);
-void printTimings(const std::vector<PassTiming> &timings);
+/// What was seen of the passes.
+struct PassRecord {
+  std::vector<PassTiming> timings;
+  std::string before;                 ///< The module before the pass that runs.
+  std::vector<std::string> unchanged; ///< Passes that changed nothing.
+};
+/// Sets the hooks of `options`; what they print goes to stderr. `record` must outlive the run.
+Expected<void> watchPasses(const PassFlags &flags, PassManagerOptions &options, PassRecord &record);
+/// Prints what the flags ask for after the last pass.
+void finishPasses(const PassFlags &flags, PassRecord &record);
 
 //===- Modules -===//
 

@@ -4,6 +4,7 @@
 #include "minic/Artifact/ArtifactFile.h"
 #include "minic/Compiler/Ptxas.h"
 #include "minic/Support/PtxLines.h"
+#include "minic/Transforms/PassPipeline.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,9 +16,17 @@ namespace minic::cli {
 namespace {
 
 struct Flags : ModuleFlags {
-  std::string emit, output;
-  PassFlags passes;
+  std::string emit, stopAfter, output;
+  PassFlags watch;
 };
+
+/// Says which passes of --passes found nothing to run on.
+void noteSkipped(const Flags &flags, CompileOptions &options, const Messages &messages) {
+  if (!flags.passes.empty())
+    options.passes.skippedPass = [messages](const PassStep &step) {
+      messages.note("nothing stands at a level of '" + pipelineText({&step, 1}) + "' when --passes comes to it");
+    };
+}
 
 //===- Artifacts -===//
 
@@ -64,8 +73,9 @@ Expected<Artifact> compileForTarget(const std::string &target, const Flags &flag
   auto options = compileOptions(single);
   if (!options)
     return options.takeErrors();
-  std::vector<PassTiming> timings;
-  if (auto watched = watchPasses(flags.passes, options->passes, timings); !watched)
+  PassRecord record;
+  noteSkipped(flags, *options, messages);
+  if (auto watched = watchPasses(flags.watch, options->passes, record); !watched)
     return watched.takeErrors();
   Context context;
   Diagnostics warnings;
@@ -76,8 +86,7 @@ Expected<Artifact> compileForTarget(const std::string &target, const Flags &flag
     messages.print(warnings, &source);
   auto artifact = minic::compile(**module, *options);
   noteUnusedSchedules(*options, messages);
-  if (flags.passes.time)
-    printTimings(timings);
+  finishPasses(flags.watch, record);
   if (!artifact)
     addReproducer(artifact.errors(), source, *options, Stage::Plan);
   return artifact;
@@ -141,7 +150,7 @@ Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &op
 }
 
 int compileStage(const Flags &flags, const Messages &messages) {
-  auto stage = parseStage(flags.emit);
+  auto stage = flags.stopAfter.empty() ? parseStage(flags.emit) : Stage::Plan;
   if (!stage) {
     std::vector<std::string> names;
     std::string list;
@@ -155,9 +164,13 @@ int compileStage(const Flags &flags, const Messages &messages) {
   }
   if (*stage == Stage::Cubin && flags.output.empty() && isatty(STDOUT_FILENO))
     return messages.fail({badFlag("a cubin is not text for a terminal", "add -o FILE")});
-  std::vector<PassTiming> timings;
+  PassRecord record;
   BegunModule begun;
-  auto watch = [&](CompileOptions &options) { return watchPasses(flags.passes, options.passes, timings); };
+  auto watch = [&](CompileOptions &options) {
+    options.stopAfter = flags.stopAfter;
+    noteSkipped(flags, options, messages);
+    return watchPasses(flags.watch, options.passes, record);
+  };
   if (auto failed = beginWithModule(flags, messages, begun, watch))
     return *failed;
   if (!flags.graph.empty())
@@ -166,8 +179,7 @@ int compileStage(const Flags &flags, const Messages &messages) {
 
   auto text = emit(*begun.module, *stage, begun.options);
   noteUnusedSchedules(begun.options, messages);
-  if (flags.passes.time)
-    printTimings(timings);
+  finishPasses(flags.watch, record);
   if (!text) {
     addReproducer(text.errors(), begun.source, begun.options, *stage);
     return messages.fail(text.errors(), &begun.source);
@@ -199,13 +211,21 @@ int compile(const Flags &flags) {
     return messages.fail(
         {badFlag("--emit=" + flags.emit + " asks for one stage, -o " + flags.output + " for an artifact, which has them",
                  "drop --emit, or choose a name that does not end in .mnc")});
+  if (!flags.stopAfter.empty() && (toArtifact || !flags.emit.empty()))
+    return messages.fail(
+        {badFlag("--stop-after=" + flags.stopAfter + " asks for the text in between, " +
+                     (toArtifact ? "-o " + flags.output + " for an artifact" : "--emit=" + flags.emit + " for a stage"),
+                 "give one of them; minic compile goes on from such a text")});
+  if (!flags.overrides.empty() && !toArtifact)
+    return messages.fail({badFlag("--override is for the code in an artifact", "write -o FILE.mnc")});
   if (toArtifact)
     return compileArtifact(flags, targets, messages);
-  if (flags.emit.empty())
-    return messages.fail({badFlag("--emit is required, unless -o names an artifact: FILE.mnc", "see minic compile --help")});
+  if (flags.emit.empty() && flags.stopAfter.empty())
+    return messages.fail(
+        {badFlag("--emit or --stop-after is required, unless -o names an artifact: FILE.mnc", "see minic compile --help")});
   if (targets.size() > 1)
-    return messages.fail({badFlag("--emit takes one target, not " + std::to_string(targets.size()),
-                                  "an artifact holds several: drop --emit and write -o FILE.mnc")});
+    return messages.fail({badFlag("a text is for one target, not " + std::to_string(targets.size()),
+                                  "an artifact holds several: write -o FILE.mnc")});
   return compileStage(flags, messages);
 }
 
@@ -214,14 +234,20 @@ int compile(const Flags &flags) {
 void addCompile(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
-  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache | WithLineInfo);
+  addModuleFlags(*command, *flags,
+                 WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache | WithLineInfo | WithPasses |
+                     WithOverrides);
   command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
+  command->add_option(
+      "--stop-after", flags->stopAfter,
+      "run the passes up to this one and print the module, which minic compile goes on from: mask, or cse#2 for the "
+      "second cse; without a number the last");
   command->add_option(
       "-o", flags->output,
       "write to this file instead of standard output; FILE.mnc without --emit is an artifact, ready to run, and may be "
       "for several targets: --target=sm_80,sm_90a");
   command->get_option("--target")->join(',');
-  addPassFlags(*command, flags->passes);
+  addPassFlags(*command, flags->watch);
   command->callback([flags, &chosen] { chosen = [flags] { return compile(*flags); }; });
 }
 

@@ -4,6 +4,7 @@
 #include "ExplainError.h"
 
 #include "minic/IR/OpKind.h"
+#include "minic/Transforms/PassPipeline.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -153,15 +154,35 @@ std::string opList() {
 }
 
 std::string passPage() {
-  std::string out = "# Passes\n\nWritten by `minic doc passes` from `Passes.def` and the pipeline; do not edit.\n\n"
-                    "| pass | runs on | gives | what it does |\n|---|---|---|---|\n";
+  std::string out =
+      "# Passes\n\nWritten by `minic doc passes` from `Passes.def` and the pipeline; do not edit.\n\n"
+      "Results keep their bits behind a pass, or are rounded elsewhere or summed in another order, as the numerics mode\n"
+      "allows; in exact numerics kernels keep them behind every pass. `minic bisect` holds passes to that.\n\n"
+      "| pass | runs on | gives | results | what it does |\n|---|---|---|---|---|\n";
   for (const Pass &pass : allPasses())
     out += "| " + code(pass.name) + " | " + levelNames(pass.levels) + " | " +
-           (pass.to ? std::string(levelName(*pass.to)) : "the same") + " | " + std::string(pass.summary) + " |\n";
-  out += "\n## The pipeline\n\nAs far as the stage that is asked for:\n\n";
-  int number = 1;
-  for (const PassStep &step : buildPipeline(Stage::Plan))
-    out += std::to_string(number++) + ". " + code(step.pass->name) + " on " + std::string(levelName(step.level)) + "\n";
+           (pass.to ? std::string(levelName(*pass.to)) : "the same") + " | " + (pass.keepsBits ? "the same bits" : "rounded anew") +
+           " | " + std::string(pass.summary) + " |\n";
+  out += "\n## Options\n\n"
+         "`minic opt` and `minic compile` take a list of passes, options in braces:\n"
+         "`--passes=\"canonicalize,fuse{max=8},choose-schedule{bm=64,stages=4},tile,mask\"`. A pass that runs on several levels "
+         "runs on the\n"
+         "functions of all of them, highest level first, or on those of one with `cse{level=tile}`.\n\n"
+         "| pass | option | values | unless given | what it says |\n|---|---|---|---|---|\n";
+  for (const Pass &pass : allPasses())
+    for (const PassOption &option : pass.options) {
+      std::string values(option.values);
+      for (size_t at = 0; (at = values.find('|', at)) != std::string::npos; at += 2)
+        values.replace(at, 1, ", ");
+      out += "| " + code(pass.name) + " | " + code(option.name) + " | " + (values == "number" ? "a number" : values) + " | " +
+             (option.standard.empty() ? "what tuning found or the cost model chooses" : std::string(option.standard)) + " | " +
+             std::string(option.summary) + " |\n";
+    }
+  out += "\n## The pipeline\n\nAs far as the stage that is asked for; `--stop-after` takes the names:\n\n";
+  std::vector<PassStep> steps = buildPipeline(Stage::Plan);
+  for (size_t i = 0; i < steps.size(); ++i)
+    out += std::to_string(i + 1) + ". " + code(nameOfStep(steps, i)) + " on " + levelNames(steps[i].levels) + "\n";
+  out += "\nAs text, for `--passes`:\n\n    " + pipelineText(steps) + "\n";
   return out;
 }
 

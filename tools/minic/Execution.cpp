@@ -96,6 +96,9 @@ static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, co
     if (!word->empty())
       return badFlag("an artifact is compiled already, and " + std::string(flag) + "=" + *word + " says how to",
                      "compile the graph with it: minic compile GRAPH.ir -o FILE.mnc " + std::string(flag) + "=" + *word);
+  if (!flags.overrides.empty())
+    return badFlag("an artifact is compiled already, and --override=" + flags.overrides.front() + " changes what is compiled",
+                   "compile the graph with it: minic compile GRAPH.ir -o FILE.mnc --override=" + flags.overrides.front());
   if (!flags.graph.empty() && flags.graph != plan.name)
     return badFlag("--graph=" + flags.graph + ": the artifact is of '" + plan.name + "'");
   return std::nullopt;

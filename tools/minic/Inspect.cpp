@@ -102,6 +102,8 @@ std::string kernelText(const KernelCode &kernel) {
   text += "    takes " + join(params) + (kernel.dims.empty() ? "" : "; " + join(texts(kernel.dims))) + "\n";
   text += "    " + std::to_string(kernel.threads) + " threads, " + std::to_string(kernel.sharedBytes) +
           " bytes of shared memory and " + std::to_string(kernel.dynamicSharedBytes) + " more at launch\n";
+  if (!kernel.overriddenBy.empty())
+    text += "    overridden: its code is that of " + kernel.overriddenBy + "\n";
   return text + "    " + std::to_string(kernel.ptx.size()) + " bytes of PTX" +
          (kernel.entry.empty() ? "" : ", given, with the entry " + kernel.entry) + ", " + std::to_string(kernel.cubin.size()) +
          " bytes of cubin\n";
@@ -114,6 +116,8 @@ std::string describe(const std::vector<Artifact> &artifacts, const std::string &
   text += "@" + first.name + "(" + specTexts(first.inputs, "%") + ") -> (" + specTexts(first.results, "") + ")\n";
   for (const Artifact &artifact : artifacts) {
     text += "\ntarget " + artifact.target + ", numerics " + artifact.numerics + "\n";
+    if (!artifact.passes.empty())
+      text += "  passes " + artifact.passes + "\n";
     for (const KernelCode &kernel : artifact.kernels)
       text += kernelText(kernel);
     for (const Plan &plan : artifact.plans) {
@@ -153,6 +157,7 @@ Json toJson(const Artifact &artifact) {
     kernels.push_back({{"name", kernel.name},
                        {"ops", kernel.ops},
                        {"entry", kernel.entry.empty() ? kernel.name : kernel.entry},
+                       {"overridden_by", kernel.overriddenBy},
                        {"grids", std::move(grids)},
                        {"threads", kernel.threads},
                        {"shared_bytes", kernel.sharedBytes},
@@ -169,7 +174,11 @@ Json toJson(const Artifact &artifact) {
                      {"where", factTexts(plan)},
                      {"steps", std::move(steps)}});
   }
-  return {{"target", artifact.target}, {"numerics", artifact.numerics}, {"kernels", kernels}, {"plans", plans}};
+  return {{"target", artifact.target},
+          {"numerics", artifact.numerics},
+          {"passes", artifact.passes},
+          {"kernels", kernels},
+          {"plans", plans}};
 }
 
 Json toJson(const std::vector<Artifact> &artifacts, const std::string &writer, size_t bytes) {

@@ -71,6 +71,8 @@ static int run(int argc, char **argv) {
   addExplain(app, chosen);
   addReport(app, chosen);
   addOpt(app, chosen);
+  addBisect(app, chosen);
+  addReduce(app, chosen);
   addFmt(app, chosen);
   addInspect(app, chosen);
   addCache(app, chosen);

@@ -110,7 +110,7 @@ int run(const Flags &flags) {
 void addRun(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("run", "Run a graph, a plan or an artifact on given inputs");
-  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules | WithCache | WithLineInfo);
+  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides);
   addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
   addListFlag(*command, "--weights", flags->weights,
               "NAME=a.npy, or b.safetensors, whose tensors go to the inputs of their names; may stand several times");

@@ -61,6 +61,7 @@ struct KernelCode {
   int64_t sharedBytes = 0;        ///< Static shared memory per CTA.
   int64_t dynamicSharedBytes = 0; ///< What a launch adds.
   int64_t clusterCtas = 1;        ///< CTAs of a program: what a launch's grid counts.
+  std::string overriddenBy;       ///< The file that its code was taken from, in the place of what was compiled; empty: none.
   bool waitsForLaunches = false;  ///< It waits itself for the launches before it, so it may start before they end.
 };
 
@@ -107,6 +108,7 @@ struct Plan {
 struct Artifact {
   std::string target;   ///< "sm_90a".
   std::string numerics; ///< "exact", "default" or "fast".
+  std::string passes;   ///< Those that it was compiled by: "canonicalize,fuse{max=8},...", as `--passes` takes it.
   std::vector<KernelCode> kernels;
   std::vector<std::vector<std::byte>> constants;
   /// At least one. A run takes the first that its arguments fit; what the last one takes is what the graph takes.

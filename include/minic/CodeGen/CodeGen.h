@@ -2,6 +2,7 @@
 #pragma once
 
 #include "minic/Artifact/Artifact.h"
+#include "minic/CodeGen/KernelOverride.h"
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
@@ -20,8 +21,10 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
 /// that the target takes.
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
 /// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
-/// order.
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
+/// order. Overrides are the code of the kernels that they name. Errors: also UnknownFunction for a name that no kernel has,
+/// LaunchMismatch for code with other parameters.
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr,
+                                              std::span<const KernelOverride> overrides = {});
 /// The same without PTX: what the interpreter needs. Works for kernels of any level.
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".

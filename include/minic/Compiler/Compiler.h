@@ -3,6 +3,7 @@
 
 #include "minic/Artifact/Artifact.h"
 #include "minic/Cache/CacheUse.h"
+#include "minic/CodeGen/KernelOverride.h"
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
@@ -41,6 +42,9 @@ struct CompileOptions {
   LineSource lines;     ///< Whose lines those are.
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
+  std::string pipeline;  ///< A list of passes in the place of the usual one, as text (PassPipeline.h); empty: the module's.
+  std::string stopAfter; ///< The last pass that runs, "mask" or "cse#2"; the module says that it stands there. Empty: all.
+  std::vector<KernelOverride> overrides; ///< Code of kernels, in the place of what would be made. Nothing is cached then.
   std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
@@ -58,6 +62,15 @@ Expected<std::unique_ptr<Module>> loadModule(Context &context, const SourceBuffe
                                              Diagnostics *warnings = nullptr);
 /// The passes that take a module from where it stands to `stage` (at most Plan), as one visible list.
 std::vector<PassStep> buildPipeline(Stage stage, bool anyStrides = false);
+/// The whole list of passes for a module (to `stage`), where it begins, and which of them are left: its own list or the usual one,
+/// behind the pass that it stands after, to `stopAfter`. Of a list of its own, no pass runs from the first one on that the usual
+/// list has for later stages alone.
+struct Pipeline {
+  std::vector<PassStep> all;
+  size_t begin = 0, end = 0;
+  std::span<const PassStep> left() const { return std::span(all).subspan(begin, end - begin); }
+};
+Expected<Pipeline> pipelineFor(const Module &module, Stage stage, const CompileOptions &options);
 /// Runs the pipeline on a module: binds dims, then lowers every function that stands above `stage`. Functions already below stay.
 Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &options, std::string *failedInput = nullptr);
 /// Text of a stage: IR for graph to plan, then LLVM IR and PTX.

@@ -229,6 +229,8 @@ public:
   std::string target = "sm_90a";
   std::string numerics = "default";                  ///< "exact", "default" or "fast".
   bool targetStated = false, numericsStated = false; ///< Whether the text said so.
+  std::string passes;                                ///< The list of passes that it is on its way through; empty: the usual one.
+  std::string lastPass;                              ///< The last of them that ran, as "mask" or "cse#2"; empty: none.
 
   std::span<Function *const> functions() const { return order; }
   Function *find(std::string_view name) const;

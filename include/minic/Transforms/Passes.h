@@ -6,7 +6,7 @@
 namespace minic {
 
 namespace passes {
-#define MINIC_PASS(function, name, levels, to, summary) Expected<void> function(Function &, PassContext &);
+#define MINIC_PASS(function, name, levels, to, results, summary) Expected<void> function(Function &, PassContext &);
 #include "minic/Transforms/Passes.def"
 #undef MINIC_PASS
 } // namespace passes

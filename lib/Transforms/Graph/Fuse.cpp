@@ -53,10 +53,6 @@ struct Verdict {
 
 bool isTable(const Operation &op) { return op.is(OpKind::Constant) && op.attr("value")->asList(); }
 
-/// Past about this many ops an element takes as long to compute as to read and write, so that two regions take no longer than one,
-/// while compiling takes time that grows faster than a region.
-constexpr size_t maxGroupOps = 64;
-
 /// Readers that the search for cycles looks at before it gives up, which counts as a cycle: it keeps the time of a merge bounded.
 constexpr int maxSearch = 1024;
 
@@ -66,7 +62,8 @@ constexpr int memory = -1; ///< A reader that needs the value in memory.
 
 class Fusion {
 public:
-  Fusion(Function &graph, PassContext &context) : graph(graph), context(context) {}
+  Fusion(Function &graph, PassContext &context)
+      : graph(graph), context(context), maxOps(size_t(context.step->number("max"))) {}
 
   void run() {
     findMaterialized();
@@ -240,8 +237,8 @@ private:
 
   Verdict tryMerge(int producer, int consumer) {
     Group &a = groups[size_t(producer)], &b = groups[size_t(consumer)];
-    if (a.size() + b.size() > maxGroupOps)
-      return {FusionReason::ManyOps};
+    if (a.size() + b.size() > maxOps)
+      return {FusionReason::ManyOps, std::to_string(maxOps)};
     Group merged;
     std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
     Verdict verdict = judge(merged, producer, consumer);
@@ -538,6 +535,9 @@ private:
 
   Function &graph;
   PassContext &context;
+  /// Past about 64 ops an element takes as long to compute as to read and write, so that two regions take no longer than one, while
+  /// compiling takes time that grows faster than a region.
+  const size_t maxOps;
   std::unordered_set<const Operation *> materialized;
   std::vector<Operation *> ops;
   std::unordered_map<const Operation *, int> order; ///< Positions in `ops`.

@@ -16,14 +16,17 @@ TEST(PtxText, EntriesAndTheirParameters) {
                      ".visible .entry first(.param .u64 .ptr .global x, .param .u32 n) .reqntid 128 { .param .b32 local; ret; }\n"
                      ".entry none { ret; }\n.entry $odd_1(){ret;}";
   EXPECT_EQ(ptxTarget(text), "sm_80");
-  EXPECT_EQ(countPtxParams(text, "first"), 2u);
-  EXPECT_EQ(countPtxParams(text, "none"), 0u);
-  EXPECT_EQ(countPtxParams(text, "$odd_1"), 0u);
-  for (const char *name : {"hidden", "quoted", "firs", "first(", "", "."})
-    EXPECT_EQ(countPtxParams(text, name), std::nullopt) << name;
+  std::vector<std::pair<std::string, size_t>> found;
+  for (const PtxEntry &entry : ptxEntries(text))
+    found.emplace_back(entry.name, entry.params.size());
+  EXPECT_EQ(found, (std::vector<std::pair<std::string, size_t>>{{"first", 2}, {"none", 0}, {"$odd_1", 0}}));
+  EXPECT_EQ(ptxEntries(text)[0].params, (std::vector<int64_t>{8, 4}));
+  EXPECT_EQ(ptxEntries(text)[1].line, 5u);
+  std::string map = ".entry f(\n.param .align 64 .b8 f_param_0[128],\n.param .u64 .ptr .global .align 16 f_param_1,\n.param .f16 h\n)";
+  EXPECT_EQ(ptxEntries(map)[0].params, (std::vector<int64_t>{128, 8, 2}));
   for (const char *broken : {"", "//", "/*", "\"", ".entry", ".entry f(", ".target", "/", ".entry f(.param"}) {
     ptxTarget(broken);
-    countPtxParams(broken, "f");
+    ptxEntries(broken);
   }
   EXPECT_EQ(ptxTarget(".target"), "");
 }
