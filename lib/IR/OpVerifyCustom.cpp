@@ -203,8 +203,8 @@ void verifyPtx(Operation &op, VerifyReporter &reporter) {
     reporter.error(op, ErrorCode::BadAttribute, "the text of " + opText(op) + " has no entry " + inQuotes(entry));
   else if (found->params.size() != wanted)
     reporter.error(op, ErrorCode::LaunchMismatch,
-                   "the entry " + inQuotes(entry) + " of " + opText(op) + " has " + countText(found->params.size(), "parameter") + ", and " +
-                       functionText(kernel) + " gives " + countText(kernel.params().size(), "pointer") + " and " +
+                   "the entry " + inQuotes(entry) + " of " + opText(op) + " has " + countText(found->params.size(), "parameter") +
+                       ", and " + functionText(kernel) + " gives " + countText(kernel.params().size(), "pointer") + " and " +
                        countText(op.attr("sizes")->asList()->size(), "size"));
 }
 

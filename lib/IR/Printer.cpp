@@ -248,8 +248,7 @@ std::string printModule(const Module &module, const PrintOptions &options) {
   // A graph is for any target, until a schedule is chosen for one.
   bool forTarget = module.targetStated || std::any_of(module.functions().begin(), module.functions().end(),
                                                       [](const Function *f) { return f->level != Level::Graph; });
-  std::string out =
-      "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics;
+  std::string out = "minic 1\nmodule " + (forTarget ? "target = " + module.target + ", " : "") + "numerics = " + module.numerics;
   if (!module.passes.empty())
     out += ", passes = \"" + module.passes + "\"";
   if (!module.lastPass.empty())

@@ -9,7 +9,8 @@ static const std::vector<Pass> &table() {
     std::vector<Pass> rows;
 #define MINIC_PASS(function, name, levels, to, results, summary)                                                                   \
   rows.push_back({name, summary, LevelSet(levels), to, results, passes::function, {}});
-#define MINIC_PASS_OPTION(function, name, values, standard, summary) rows.back().options.push_back({name, values, standard, summary});
+#define MINIC_PASS_OPTION(function, name, values, standard, summary)                                                               \
+  rows.back().options.push_back({name, values, standard, summary});
 #include "minic/Transforms/Passes.def"
 #undef MINIC_PASS
     return rows;

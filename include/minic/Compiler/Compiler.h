@@ -44,7 +44,7 @@ struct CompileOptions {
   PassManagerOptions passes;
   std::string pipeline;  ///< A list of passes in the place of the usual one, as text (PassPipeline.h); empty: the module's.
   std::string stopAfter; ///< The last pass that runs, "mask" or "cse#2"; the module says that it stands there. Empty: all.
-  std::vector<KernelOverride> overrides; ///< Code of kernels, in the place of what would be made. Nothing is cached then.
+  std::vector<KernelOverride> overrides;      ///< Code of kernels, in the place of what would be made. Nothing is cached then.
   std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;

@@ -23,7 +23,8 @@ struct ReduceOptions {
 /// levels ops are replaced by operands of their type. Nothing that one such change leads to is interesting in the end, unless it
 /// was stopped. The same module and answers give the same result. Errors: those of reading the text, or BadArgument if it is not
 /// interesting itself.
-Expected<std::string> reduceModule(const SourceBuffer &source, const IsInteresting &isInteresting, const ReduceOptions &options = {});
+Expected<std::string> reduceModule(const SourceBuffer &source, const IsInteresting &isInteresting,
+                                   const ReduceOptions &options = {});
 
 /// Ops of a module's functions, without terminators.
 size_t countOps(const Module &module);

@@ -62,8 +62,7 @@ constexpr int memory = -1; ///< A reader that needs the value in memory.
 
 class Fusion {
 public:
-  Fusion(Function &graph, PassContext &context)
-      : graph(graph), context(context), maxOps(size_t(context.step->number("max"))) {}
+  Fusion(Function &graph, PassContext &context) : graph(graph), context(context), maxOps(size_t(context.step->number("max"))) {}
 
   void run() {
     findMaterialized();

@@ -22,7 +22,8 @@ TEST(PtxText, EntriesAndTheirParameters) {
   EXPECT_EQ(found, (std::vector<std::pair<std::string, size_t>>{{"first", 2}, {"none", 0}, {"$odd_1", 0}}));
   EXPECT_EQ(ptxEntries(text)[0].params, (std::vector<int64_t>{8, 4}));
   EXPECT_EQ(ptxEntries(text)[1].line, 5u);
-  std::string map = ".entry f(\n.param .align 64 .b8 f_param_0[128],\n.param .u64 .ptr .global .align 16 f_param_1,\n.param .f16 h\n)";
+  std::string map =
+      ".entry f(\n.param .align 64 .b8 f_param_0[128],\n.param .u64 .ptr .global .align 16 f_param_1,\n.param .f16 h\n)";
   EXPECT_EQ(ptxEntries(map)[0].params, (std::vector<int64_t>{128, 8, 2}));
   for (const char *broken : {"", "//", "/*", "\"", ".entry", ".entry f(", ".target", "/", ".entry f(.param"}) {
     ptxTarget(broken);
