@@ -31,6 +31,7 @@ void addCost(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addTune(CLI::App &app, Action &chosen);
 void addExplain(CLI::App &app, Action &chosen);
+void addReport(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addFmt(CLI::App &app, Action &chosen);
 void addDoc(CLI::App &app, Action &chosen);

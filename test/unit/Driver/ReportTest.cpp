@@ -1,5 +1,5 @@
-#include "../../../lib/Driver/LineDiff.h"
 #include "minic/Driver/Report.h"
+#include "../../../lib/Driver/LineDiff.h"
 #include "minic/Support/File.h"
 
 #include <gtest/gtest.h>
