@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -212,6 +213,14 @@ public:
     watched.fusionReport = std::make_shared<FusionReport>();
     watched.scheduleReport = options.scheduleReport ? options.scheduleReport : std::make_shared<ScheduleReport>();
     watched.passes.timings = &timings;
+    watched.passes.beforePass = [&](const Pass &pass, Module &) {
+      if (passes == 0) { // Sizes are bound by now.
+        text = print();
+        add("text", {{"text", text.lines}});
+      }
+      if (options.passes.beforePass)
+        options.passes.beforePass(pass, module);
+    };
     watched.passes.afterPass = [&](const Pass &pass, Module &) { passed(pass, watched); };
     auto lowered = lowerTo(module, Stage::Plan, watched);
     leave(level); // Also where a pass failed: the page shows how far it came.
@@ -232,7 +241,6 @@ private:
   }
 
   void begin(const Function &graph) {
-    text = print();
     bound = options.dims;
     std::vector<std::string> free;
     for (const std::string &dim : graph.dimNames())
@@ -254,8 +262,7 @@ private:
                     {"launch_us", launchUs}}},
                   {"eager", eager ? Json{{"bytes", eager->bytes}, {"launches", eager->launches}} : Json(nullptr)},
                   {"source", table.addAll(source.text())},
-                  {"places", placesOf(graph)},
-                  {"text", text.lines}});
+                  {"places", placesOf(graph)}});
     add("before", drawingJson(drawGraph(graph, nullptr), nullptr));
   }
 
@@ -357,8 +364,17 @@ private:
     decided = nullptr;
   }
 
+  /// Runs a step behind the passes and takes its time, as a pass would have it.
+  template <typename Step> auto timed(const char *name, Step &&step) {
+    auto start = std::chrono::steady_clock::now();
+    auto result = step();
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    timings.push_back({name, took.count()});
+    return result;
+  }
+
   Expected<void> addCode() {
-    auto kernels = emitKernels(module, *target);
+    auto kernels = timed("(generate code)", [&] { return emitKernels(module, *target); });
     if (!kernels)
       return kernels.takeErrors();
     auto places = resultPlaces(module);
@@ -385,7 +401,7 @@ private:
       ptx = std::move(*plain);
     }
     // What the assembler says; the page does without where there is none, or none for the target.
-    if (auto usage = usageOfPtx(ptx, module.target))
+    if (auto usage = timed("(ptxas)", [&] { return usageOfPtx(ptx, module.target); }))
       add("ptxas", {{"kernels", list(*usage, [](const PtxasUsage &kernel) -> Json {
                        return {{"name", kernel.kernel},
                                {"registers", kernel.registers},

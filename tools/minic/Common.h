@@ -31,6 +31,7 @@ void addCost(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addTune(CLI::App &app, Action &chosen);
 void addExplain(CLI::App &app, Action &chosen);
+void addReport(CLI::App &app, Action &chosen);
 void addOpt(CLI::App &app, Action &chosen);
 void addBisect(CLI::App &app, Action &chosen);
 void addReduce(CLI::App &app, Action &chosen);

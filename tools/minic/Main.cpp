@@ -12,10 +12,6 @@
 using namespace minic;
 using namespace minic::cli;
 
-namespace minic::cli {
-void addReport(CLI::App &app, Action &chosen);
-}
-
 /// The long names of a command's flags.
 static std::vector<std::string> flagNames(const CLI::App &command) {
   std::vector<std::string> names;

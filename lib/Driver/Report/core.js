@@ -33,7 +33,7 @@ const moduleTexts = [];
 /// The module's text after so many passes, made of the one before by what the pass changed.
 function textAfter(passes) {
   if (moduleTexts.length === 0)
-    moduleTexts.push(only('begin').text);
+    moduleTexts.push(only('text')?.text ?? []);
   while (moduleTexts.length <= passes) {
     const before = moduleTexts.at(-1), text = [];
     let at = 0;

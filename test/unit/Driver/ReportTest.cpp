@@ -1,5 +1,5 @@
-#include "../../../lib/Driver/LineDiff.h"
 #include "minic/Driver/Report.h"
+#include "../../../lib/Driver/LineDiff.h"
 #include "minic/Support/File.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <unistd.h>
 
 using namespace minic;
 
@@ -15,7 +16,7 @@ namespace {
 //===- Differences -===//
 
 /// The second text made of the first and of what differs; stretches must alternate and equal lines be equal.
-std::vector<int> apply(const std::vector<int> &before, const std::vector<int> &after) {
+std::vector<int> rebuilt(const std::vector<int> &before, const std::vector<int> &after) {
   std::vector<int> made;
   size_t i = 0, j = 0;
   std::optional<bool> last;
@@ -60,7 +61,7 @@ TEST(LineDiff, RandomTexts) {
       default:
         after.push_back(line);
       }
-    EXPECT_EQ(apply(before, after), after);
+    EXPECT_EQ(rebuilt(before, after), after);
   }
 }
 
@@ -75,7 +76,7 @@ TEST(LineDiff, FindsWhatIsShared) {
 
 TEST(LineDiff, LongTextsWithoutASharedLine) {
   std::vector<int> before(3000, 1), after(2000, 2);
-  EXPECT_EQ(apply(before, after), after);
+  EXPECT_EQ(rebuilt(before, after), after);
 }
 
 //===- The page -===//
