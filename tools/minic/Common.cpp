@@ -189,6 +189,28 @@ static std::optional<Diagnostic> checkWord(std::string_view flag, const std::str
                  (near.empty() ? "" : "did you mean " + near + "? ") + std::string("It is one of ") + list);
 }
 
+static Expected<std::vector<KernelOverride>> readOverrides(const std::vector<std::string> &words) {
+  std::vector<KernelOverride> overrides;
+  for (const std::string &word : words) {
+    auto pair = splitPair("--override", word);
+    if (!pair)
+      return pair.takeErrors();
+    auto &[name, file] = *pair;
+    if (name.starts_with('@'))
+      name.erase(0, 1);
+    if (!file.ends_with(".ptx") && !file.ends_with(".ll"))
+      return badFlag("--override takes PTX or LLVM IR, and '" + file + "' is neither by its name",
+                     "name the file FILE.ptx or FILE.ll");
+    if (std::ranges::find(overrides, name, &KernelOverride::kernel) != overrides.end())
+      return badFlag("--override @" + name + " is given twice");
+    auto text = readFile(file);
+    if (!text)
+      return text.takeErrors();
+    overrides.push_back({name, file, std::move(*text)});
+  }
+  return overrides;
+}
+
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   std::vector<std::string> targets;
   for (const TargetInfo &target : allTargets())
@@ -253,28 +275,6 @@ void noteUnusedSchedules(const CompileOptions &options, const Messages &messages
   if (options.schedules && options.scheduleReport)
     for (const std::string &sentence : unusedSchedules(*options.schedules, *options.scheduleReport))
       messages.note(sentence);
-}
-
-static Expected<std::vector<KernelOverride>> readOverrides(const std::vector<std::string> &words) {
-  std::vector<KernelOverride> overrides;
-  for (const std::string &word : words) {
-    auto pair = splitPair("--override", word);
-    if (!pair)
-      return pair.takeErrors();
-    auto &[name, file] = *pair;
-    if (name.starts_with('@'))
-      name.erase(0, 1);
-    if (!file.ends_with(".ptx") && !file.ends_with(".ll"))
-      return badFlag("--override takes PTX or LLVM IR, and '" + file + "' is neither by its name",
-                     "name the file FILE.ptx or FILE.ll");
-    if (std::ranges::find(overrides, name, &KernelOverride::kernel) != overrides.end())
-      return badFlag("--override @" + name + " is given twice");
-    auto text = readFile(file);
-    if (!text)
-      return text.takeErrors();
-    overrides.push_back({name, file, std::move(*text)});
-  }
-  return overrides;
 }
 
 void addPassFlags(CLI::App &command, PassFlags &flags) {
