@@ -237,7 +237,7 @@ private:
   Verdict tryMerge(int producer, int consumer) {
     Group &a = groups[size_t(producer)], &b = groups[size_t(consumer)];
     if (a.size() + b.size() > maxOps)
-      return {FusionReason::ManyOps, std::to_string(maxOps)};
+      return {FusionReason::ManyOps, "more than " + std::to_string(maxOps)};
     Group merged;
     std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
     Verdict verdict = judge(merged, producer, consumer);
