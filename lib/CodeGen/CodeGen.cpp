@@ -191,9 +191,14 @@ struct KernelModule {
     return KernelModule{std::move(*backend), std::move(context), std::move(*code)};
   }
 
-  Expected<std::string> emitPtx() {
-    if (auto done = backend->optimize(*code); !done)
-      return done.takeErrors();
+  Expected<std::string> emitPtx(Trace *trace = nullptr) {
+    auto optimized = [&] {
+      Trace::Span span(trace, "LLVM: optimize");
+      return backend->optimize(*code);
+    }();
+    if (!optimized)
+      return optimized.takeErrors();
+    Trace::Span span(trace, "LLVM: PTX");
     return backend->emitPtx(*code);
   }
 };
@@ -233,7 +238,7 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const Li
   return text;
 }
 
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines) {
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines, Trace *trace) {
   std::vector<KernelCode> result;
   std::vector<std::pair<size_t, KernelModule>> modules; ///< With the kernel's place in the result.
   Diagnostics errors;
@@ -255,7 +260,11 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
   }
   // LLVM takes most of the time that compiling takes.
   std::vector<std::optional<Expected<std::string>>> texts(modules.size());
-  inParallel(modules.size(), [&](size_t i) { texts[i] = modules[i].second.emitPtx(); });
+  inParallel(modules.size(), [&](size_t i) {
+    auto &[place, kernel] = modules[i];
+    Trace::Span span(trace, "code of " + result[place].name);
+    texts[i] = kernel.emitPtx(trace);
+  });
   for (size_t i = 0; i < modules.size(); ++i)
     keep(modules[i].first, std::move(*texts[i]));
   if (!errors.empty())

@@ -163,6 +163,14 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
     command.add_flag(
         "--line-info", flags.lineInfo,
         "code says which lines of the file it is from (PTX `.loc`), for profilers, compute-sanitizer and error messages");
+  if (set & WithTrace)
+    command.add_option_function<std::string>(
+        "--trace",
+        [&flags](const std::string &file) {
+          flags.traceFile = file;
+          flags.trace = std::make_shared<Trace>();
+        },
+        "write what took how long to this file, in the Chrome trace format, which Perfetto shows");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -207,6 +215,7 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.matmul = parseMatmulProvider(flags.matmul).value_or(MatmulProvider::Auto);
   options.graph = flags.graph;
   options.lineInfo = flags.lineInfo;
+  options.trace = flags.trace;
   options.lines.file = sourceName(flags.file);
   options.specializations = flags.specializations;
   if (!flags.schedules.empty()) {
@@ -236,6 +245,13 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     return cache.takeErrors();
   options.cache = std::move(*cache);
   return options;
+}
+
+int finish(int code, const ModuleFlags &flags, const Messages &messages) {
+  if (flags.trace)
+    if (auto written = writeOutput(flags.traceFile, flags.trace->json() + "\n"); !written)
+      return messages.fail(written.errors());
+  return code;
 }
 
 void noteUnusedSchedules(const CompileOptions &options, const Messages &messages) {

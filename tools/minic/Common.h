@@ -74,6 +74,8 @@ struct ModuleFlags {
   bool lineInfo = false;
   std::vector<std::string> dims, specializations;
   bool json = false;
+  std::string traceFile;
+  std::shared_ptr<Trace> trace; ///< There if its file is.
 };
 enum ModuleFlagSet : unsigned {
   WithGraph = 1,
@@ -82,12 +84,15 @@ enum ModuleFlagSet : unsigned {
   WithStrides = 8,
   WithSchedules = 16,
   WithCache = 32,
-  WithLineInfo = 64
+  WithLineInfo = 64,
+  WithTrace = 128
 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags);
+/// Writes what --trace asks for, and gives `code` if that works.
+int finish(int code, const ModuleFlags &flags, const Messages &messages);
 /// Says which schedules of --schedules are not used, and why.
 void noteUnusedSchedules(const CompileOptions &options, const Messages &messages);
 /// `KEY=VALUE`.

@@ -5,6 +5,7 @@
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
+#include "minic/Support/Trace.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <string>
@@ -19,9 +20,10 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
 /// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`; those that are PTX are named. The `.version` is the lowest
 /// that the target takes.
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
-/// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
-/// order.
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
+/// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module order. `trace` is told of each, on
+/// the thread that makes it.
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr,
+                                              Trace *trace = nullptr);
 /// The same without PTX: what the interpreter needs. Works for kernels of any level.
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".

@@ -6,6 +6,7 @@
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
+#include "minic/Support/Trace.h"
 #include "minic/Transforms/Passes.h"
 
 #include <memory>
@@ -42,6 +43,7 @@ struct CompileOptions {
   bool withCode = true; ///< PTX for a GPU. Without, a plan stays at its level: the interpreter runs kernels of any level.
   PassManagerOptions passes;
   std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
+  std::shared_ptr<Trace> trace;               ///< Is told what takes time; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
 
