@@ -201,9 +201,14 @@ struct KernelModule {
     return KernelModule{std::move(*backend), std::move(context), std::move(*code)};
   }
 
-  Expected<std::string> emitPtx() {
-    if (auto done = backend->optimize(*code); !done)
-      return done.takeErrors();
+  Expected<std::string> emitPtx(Trace *trace = nullptr) {
+    auto optimized = [&] {
+      Trace::Span span(trace, "LLVM: optimize");
+      return backend->optimize(*code);
+    }();
+    if (!optimized)
+      return optimized.takeErrors();
+    Trace::Span span(trace, "LLVM: PTX");
     return backend->emitPtx(*code);
   }
 };
@@ -243,9 +248,8 @@ Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const Li
   return text;
 }
 
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines,
-                                              std::span<const KernelOverride> overrides) {
-  if (auto error = unknownOverride(machineKernels(module), overrides))
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const KernelOptions &options) {
+  if (auto error = unknownOverride(machineKernels(module), options.overrides))
     return *error;
   std::vector<KernelCode> result;
   std::vector<std::pair<size_t, KernelModule>> modules; ///< With the kernel's place in the result.
@@ -259,21 +263,25 @@ Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &
   };
   for (Function *kernel : machineKernels(module)) {
     result.push_back(describe(*kernel));
-    auto override = std::ranges::find(overrides, kernel->name, &KernelOverride::kernel);
-    if (override != overrides.end()) {
+    auto override = std::ranges::find(options.overrides, kernel->name, &KernelOverride::kernel);
+    if (override != options.overrides.end()) {
       result.back().overriddenBy = override->file;
       result.back().entry.clear();
       keep(result.size() - 1, overridingPtx(*override, result.back(), target));
     } else if (ptxOf(*kernel))
       keep(result.size() - 1, givenPtx(*kernel, target));
-    else if (auto lowered = KernelModule::lower(lines, {&kernel, 1}, target))
+    else if (auto lowered = KernelModule::lower(options.lines, {&kernel, 1}, target))
       modules.emplace_back(result.size() - 1, std::move(*lowered));
     else
       keepErrors(lowered.takeErrors());
   }
   // LLVM takes most of the time that compiling takes.
   std::vector<std::optional<Expected<std::string>>> texts(modules.size());
-  inParallel(modules.size(), [&](size_t i) { texts[i] = modules[i].second.emitPtx(); });
+  inParallel(modules.size(), [&](size_t i) {
+    auto &[place, kernel] = modules[i];
+    Trace::Span span(options.trace, "code of " + result[place].name);
+    texts[i] = kernel.emitPtx(options.trace);
+  });
   for (size_t i = 0; i < modules.size(); ++i)
     keep(modules[i].first, std::move(*texts[i]));
   if (!errors.empty())

@@ -25,10 +25,11 @@ LevelHooks levelHooks() { return {.masked = verifyMasked}; }
 
 namespace {
 
-/// Adds the time until its end to the timings, as a pass would have it.
+/// Adds the time until its end to the timings, as a pass would have it, and to the trace.
 class PhaseTimer {
 public:
-  PhaseTimer(const CompileOptions &options, const char *name) : timings(options.passes.timings), name(name) {}
+  PhaseTimer(const CompileOptions &options, const char *name)
+      : timings(options.passes.timings), name(name), span(options.trace.get(), name) {}
   PhaseTimer(const PhaseTimer &) = delete;
   PhaseTimer &operator=(const PhaseTimer &) = delete;
   ~PhaseTimer() {
@@ -40,7 +41,33 @@ private:
   using Clock = std::chrono::steady_clock;
   std::vector<PassTiming> *timings;
   const char *name;
+  Trace::Span span;
   Clock::time_point start = Clock::now();
+};
+
+/// Lets the hooks tell the trace of each pass, and of the verifier's look at what it made.
+class PassSpans {
+public:
+  PassSpans(Trace *trace, PassManagerOptions &options) : trace(trace) {
+    if (!trace)
+      return;
+    options.beforePass = [this, before = options.beforePass](const Pass &pass, Module &module) {
+      span.reset();
+      if (before)
+        before(pass, module);
+      span.emplace(this->trace, std::string(pass.name));
+    };
+    options.afterPass = [this, after = options.afterPass](const Pass &pass, Module &module) {
+      span.reset();
+      if (after)
+        after(pass, module);
+      span.emplace(this->trace, "(verify)");
+    };
+  }
+
+private:
+  Trace *trace;
+  std::optional<Trace::Span> span; ///< Of what runs.
 };
 
 } // namespace
@@ -151,6 +178,8 @@ Expected<void> lowerTo(Module &module, Stage stage, const CompileOptions &option
                       options.fusionReport.get()};
   PassManagerOptions managerOptions = options.passes;
   managerOptions.hooks = levelHooks();
+  Trace::Span all(options.trace.get(), "lower to " + std::string(stageName(stage)));
+  PassSpans spans(options.trace.get(), managerOptions);
   if (auto done = runPasses(module, pipeline->left(), context, managerOptions, failedInput); !done)
     return done.takeErrors();
   bool saysWhere = !module.passes.empty() || !module.lastPass.empty() || !options.stopAfter.empty();
@@ -345,7 +374,7 @@ Expected<Artifact> makeArtifact(Module &module, const CompileOptions &options, b
   if (withCode) {
     PhaseTimer timer(options, "(generate code)");
     auto target = findTarget(module.target);
-    auto kernels = emitKernels(module, **target, options.lineSource(), options.overrides);
+    auto kernels = emitKernels(module, **target, {options.lineSource(), options.overrides, options.trace.get()});
     if (!kernels)
       return kernels.takeErrors();
     artifact.kernels = std::move(*kernels);
@@ -435,6 +464,7 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
     return Diagnostic{.code = ErrorCode::BadFlag,
                       .message = "--override gives code for a GPU, and the interpreter (CPU) does not run such code",
                       .fix = "run it on a GPU, or put it into an artifact: minic compile ... -o FILE.mnc --override=..."};
+  Trace::Span span(options.trace.get(), "compile");
   if (auto kept = keepOnly(module, options.graph); !kept)
     return kept.takeErrors();
   auto chosen = chooseFunction(module, options.graph);
@@ -449,7 +479,10 @@ Expected<Artifact> compile(Module &module, const CompileOptions &options, std::s
                       .fix = "drop flags that watch passes or override kernels, or let it be compiled"};
   ArtifactEntry entry(module, options);
   if (options.cache.policy != CachePolicy::Refresh)
-    if (auto known = entry.find(*options.cache.store)) {
+    if (auto known = [&] {
+          Trace::Span span(options.trace.get(), "look in the cache");
+          return entry.find(*options.cache.store);
+        }()) {
       if (options.scheduleReport) // It was made of the same schedules, and how they are found costs little.
         if (auto lowered = lowerTo(module, Stage::Fused, options); !lowered)
           return lowered.takeErrors();

@@ -65,7 +65,7 @@ static void addOrigin(Diagnostic &error, const KernelCode &kernel, const std::st
     from += "\nit is from " + place->from.file + ":" + at;
     for (const std::string &op : kernel.ops) // "matmul at 4:8"
       if (op.ends_with(" at " + at))
-        from += ", a " + op.substr(0, op.find(' '));
+        from += " (" + op.substr(0, op.find(' ')) + ")";
   } else if (!hasLineInfo(kernel.ptx) && kernel.entry.empty()) {
     error.fix = "compile with --line-info (`lineInfo`), and this says which line of the graph it is";
   }

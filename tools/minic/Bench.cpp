@@ -5,6 +5,8 @@
 #include "Model.h"
 #include "Plot.h"
 
+#include "minic/Artifact/RunPlan.h"
+#include "minic/Artifact/TracedDevice.h"
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/Interp/Oracle.h"
 
@@ -122,6 +124,7 @@ Expected<Point> benchPoint(const Flags &flags, const SourceBuffer &source, Compi
   std::vector<std::vector<HostTensor>> results;
   for (bool eager : {true, false}) {
     Row row{.name = eager ? "eager" : "fused"};
+    Trace::Span span(options.trace.get(), row.name);
     options.eager = eager;
     auto start = std::chrono::steady_clock::now();
     CompileOptions own = options;
@@ -159,9 +162,16 @@ Expected<Point> benchPoint(const Flags &flags, const SourceBuffer &source, Compi
       point.requiredBytes += int64_t(tensor.bytes().size());
   if (auto checked = check(point, results, flags, graph, *inputs); !checked)
     return checked.takeErrors();
-  auto times = measure(subjects, flags.measure);
+  auto times = [&] {
+    Trace::Span span(options.trace.get(), "measure");
+    return measure(subjects, flags.measure);
+  }();
   if (!times)
     return times.takeErrors();
+  for (const Subject &subject : subjects) // A run apart: what is measured is not watched.
+    if (options.trace)
+      if (auto run = runPlan(subject.executable->artifact(), *traced(opened.device, options.trace.get()), *inputs); !run)
+        return run.takeErrors();
   for (size_t i = 0; i < times->size(); ++i)
     point.rows[i].ms = (*times)[i];
   return point;
@@ -323,7 +333,7 @@ int bench(const Flags &flags) {
   std::string out = flags.json ? report.json().dump() + "\n" : flags.csv ? report.csv() : report.text();
   if (auto written = writeOutput({}, out); !written)
     return messages.fail(written.errors());
-  return Fine;
+  return finish(Fine, flags, messages);
 }
 
 } // namespace
@@ -331,7 +341,7 @@ int bench(const Flags &flags) {
 void addBench(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("bench", "Time a graph on a GPU, eager and fused, after checking the results");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides | WithTrace);
   command->add_option("--sweep", flags->sweep, "NAME=256,512,1024: one point for each size");
   command->add_option("--rounds", flags->measure.rounds, "rounds in which everything runs in random order")->capture_default_str();
   command->add_option("--warmup", flags->measure.warmupMs, "milliseconds of warming up before each measurement")

@@ -174,6 +174,14 @@ void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set) {
   if (set & WithOverrides)
     addListFlag(command, "--override", flags.overrides,
                 "take a kernel's code from a file: --override=@KERNEL=FILE.ptx, or FILE.ll with LLVM IR; may stand several times");
+  if (set & WithTrace)
+    command.add_option_function<std::string>(
+        "--trace",
+        [&flags](const std::string &file) {
+          flags.traceFile = file;
+          flags.trace = std::make_shared<Trace>();
+        },
+        "write what took how long to this file, in the Chrome trace format, which Perfetto shows");
   if (set & WithGraph)
     command.add_option("--graph", flags.graph, "which graph or plan of the file");
   if (set & WithJson)
@@ -240,6 +248,7 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
   options.matmul = parseMatmulProvider(flags.matmul).value_or(MatmulProvider::Auto);
   options.graph = flags.graph;
   options.lineInfo = flags.lineInfo;
+  options.trace = flags.trace;
   options.lines.file = sourceName(flags.file);
   options.specializations = flags.specializations;
   if (!flags.schedules.empty()) {
@@ -279,6 +288,13 @@ Expected<CompileOptions> compileOptions(const ModuleFlags &flags) {
     return cache.takeErrors();
   options.cache = std::move(*cache);
   return options;
+}
+
+int finish(int code, const ModuleFlags &flags, const Messages &messages) {
+  if (flags.trace)
+    if (auto written = writeOutput(flags.traceFile, flags.trace->json() + "\n"); !written)
+      return messages.fail(written.errors());
+  return code;
 }
 
 void noteUnusedSchedules(const CompileOptions &options, const Messages &messages) {

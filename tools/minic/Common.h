@@ -78,6 +78,8 @@ struct ModuleFlags {
   std::vector<std::string> dims, specializations, overrides;
   std::string passes;
   bool json = false;
+  std::string traceFile;
+  std::shared_ptr<Trace> trace; ///< There if its file is.
 };
 enum ModuleFlagSet : unsigned {
   WithGraph = 1,
@@ -88,12 +90,15 @@ enum ModuleFlagSet : unsigned {
   WithCache = 32,
   WithLineInfo = 64,
   WithPasses = 128,
-  WithOverrides = 256
+  WithOverrides = 256,
+  WithTrace = 512
 };
 void addModuleFlags(CLI::App &command, ModuleFlags &flags, unsigned set);
 /// A flag that may stand several times, one value each.
 void addListFlag(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 Expected<CompileOptions> compileOptions(const ModuleFlags &flags);
+/// Writes what --trace asks for, and gives `code` if that works.
+int finish(int code, const ModuleFlags &flags, const Messages &messages);
 /// Says which schedules of --schedules are not used, and why.
 void noteUnusedSchedules(const CompileOptions &options, const Messages &messages);
 /// `KEY=VALUE`.

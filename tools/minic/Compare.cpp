@@ -5,6 +5,7 @@
 #include "Model.h"
 
 #include "minic/Artifact/RunPlan.h"
+#include "minic/Artifact/TracedDevice.h"
 #include "minic/Driver/CustomUses.h"
 #include "minic/Interp/Oracle.h"
 
@@ -35,6 +36,7 @@ struct Side {
 Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options, const OpenedDevice &opened,
                        const std::vector<HostTensor> &inputs, bool poison) {
   Side side;
+  Trace::Span span(options.trace.get(), options.eager ? "eager" : "fused");
   auto artifact = compileFor(opened, source, options);
   if (!artifact)
     return artifact.takeErrors();
@@ -47,7 +49,7 @@ Expected<Side> runSide(const SourceBuffer &source, const CompileOptions &options
                      else
                        side.milliseconds += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
                    }};
-  auto results = runPlan(**artifact, *opened.device, inputs, options.dims, walk);
+  auto results = runPlan(**artifact, *traced(opened.device, options.trace.get()), inputs, options.dims, walk);
   if (!results)
     return results.takeErrors();
   side.results = std::move(*results);
@@ -271,7 +273,7 @@ int compare(const Flags &flags) {
   for (const Difference *difference : {&report.eager.error, &report.fused.error, &report.between})
     if (!difference->firstBad.empty())
       mismatches.push_back({.code = ErrorCode::Mismatch, .message = difference->firstBad});
-  return messages.fail(mismatches, &source);
+  return finish(messages.fail(mismatches, &source), flags, messages);
 }
 
 } // namespace
@@ -279,7 +281,7 @@ int compare(const Flags &flags) {
 void addCompare(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("compare", "Run a graph eager and fused, and compare results, bytes and time");
-  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo);
+  addExecutionFlags(*command, *flags, WithGraph | WithJson | WithSchedules | WithCache | WithLineInfo | WithTrace);
   addToleranceFlags(*command, flags->tolerance);
   command->callback([flags, &chosen] { chosen = [flags] { return compare(*flags); }; });
 }

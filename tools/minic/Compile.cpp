@@ -44,11 +44,14 @@ SourceLoc placeInFile(const SourceBuffer &source, const KernelCode &kernel, cons
 }
 
 /// Adds cubins; a toolkit that is not there is no error.
-Expected<void> assemble(Artifact &artifact, const SourceBuffer &source, bool &missing, const Messages &messages) {
+Expected<void> assemble(Artifact &artifact, const SourceBuffer &source, Trace *trace, bool &missing, const Messages &messages) {
   for (KernelCode &kernel : artifact.kernels) {
     if (missing)
       return {};
-    auto cubin = assemblePtx(kernel.ptx, artifact.target);
+    auto cubin = [&] {
+      Trace::Span span(trace, "ptxas " + kernel.name);
+      return assemblePtx(kernel.ptx, artifact.target);
+    }();
     if (cubin) {
       kernel.cubin = std::move(*cubin);
       continue;
@@ -98,7 +101,7 @@ Expected<Artifact> compileAndAssemble(const std::string &target, const Flags &fl
   auto artifact = compileForTarget(target, flags, source, first, messages);
   if (!artifact)
     return artifact;
-  auto assembled = assemble(*artifact, source, missing, messages);
+  auto assembled = assemble(*artifact, source, flags.trace.get(), missing, messages);
   if (assembled)
     return artifact;
   if (flags.lineInfo || assembled.errors().front().loc.isValid())
@@ -128,7 +131,7 @@ int compileArtifact(const Flags &flags, const std::vector<std::string> &targets,
   }
   if (auto written = writeArtifacts(flags.output, artifacts); !written)
     return messages.fail(written.errors());
-  return Fine;
+  return finish(Fine, flags, messages);
 }
 
 //===- Stages -===//
@@ -137,7 +140,10 @@ Expected<std::string> emit(Module &module, Stage stage, const CompileOptions &op
   auto text = emitStage(module, std::min(stage, Stage::Ptx), options);
   if (!text || stage != Stage::Cubin)
     return text;
-  auto cubin = assemblePtx(*text, module.target);
+  auto cubin = [&] {
+    Trace::Span span(options.trace.get(), "ptxas");
+    return assemblePtx(*text, module.target);
+  }();
   if (cubin || options.lineInfo || cubin.errors().front().code == ErrorCode::MissingTool)
     return cubin;
   // Once more, so that the PTX says which line of the graph ptxas refuses.
@@ -186,7 +192,7 @@ int compileStage(const Flags &flags, const Messages &messages) {
   }
   if (auto written = writeOutput(flags.output, *text); !written)
     return messages.fail(written.errors());
-  return Fine;
+  return finish(Fine, flags, messages);
 }
 
 /// The words of `--target`, which may stand several times and hold several, without repetitions; one empty word if there are none.
@@ -236,7 +242,7 @@ void addCompile(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand("compile", "Lower a module to a level and print it, or make an artifact");
   addModuleFlags(*command, *flags,
                  WithGraph | WithMode | WithJson | WithStrides | WithSchedules | WithCache | WithLineInfo | WithPasses |
-                     WithOverrides);
+                     WithOverrides | WithTrace);
   command->add_option("--emit", flags->emit, "graph|fused|tile|masked|machine|plan|llvm|ptx|cubin");
   command->add_option(
       "--stop-after", flags->stopAfter,

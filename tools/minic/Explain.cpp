@@ -1,6 +1,7 @@
 // minic explain: which ops share a kernel and what keeps others apart, schedules, masks and padding, each with its reason.
 #include "Common.h"
 #include "ExplainError.h"
+#include "Where.h"
 
 #include "minic/Driver/Explanation.h"
 
@@ -256,12 +257,18 @@ int explain(const ModuleFlags &flags, bool check) {
 void addExplain(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<ModuleFlags>();
   auto check = std::make_shared<bool>(false);
+  auto where = std::make_shared<std::string>();
   CLI::App *command = app.add_subcommand("explain", "Say which ops of a graph share a kernel and what keeps others apart, what "
                                                     "schedules, masks and padding are, and why; or what an error code means");
-  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules);
+  addModuleFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules | WithLineInfo);
   command->add_flag("--check", *check,
                     "fail where a line `// EXPECT-FUSED: %a, %z` or `// EXPECT-APART: %a, %z` of the file does not hold");
-  command->callback([flags, check, &chosen] { chosen = [flags, check] { return explain(*flags, *check); }; });
+  command->add_option("--where", *where,
+                      "LEVEL:LINE, such as ptx:57: say which op a line is from of what `minic compile --emit=LEVEL` prints, and "
+                      "which lines of the other levels are from that op; LEVEL is one of graph to ptx");
+  command->callback([flags, check, where, &chosen] {
+    chosen = [flags, check, where] { return where->empty() ? explain(*flags, *check) : explainWhere(*where, *flags); };
+  });
 }
 
 } // namespace minic::cli

@@ -2,6 +2,7 @@
 #include "Execution.h"
 
 #include "minic/Artifact/RunPlan.h"
+#include "minic/Artifact/TracedDevice.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -93,7 +94,7 @@ int run(const Flags &flags) {
     return messages.fail(artifact.errors(), &*source);
   noteUnusedSchedules(options, messages);
   noteUnrunPtx(**artifact, *opened, messages);
-  auto results = runPlan(**artifact, *opened->device, *inputs, given, {.poison = flags.poison});
+  auto results = runPlan(**artifact, *traced(opened->device, flags.trace.get()), *inputs, given, {.poison = flags.poison});
   if (!results)
     return messages.fail(results.errors(), &*source);
 
@@ -102,7 +103,7 @@ int run(const Flags &flags) {
     return messages.fail(text.errors());
   if (auto written = writeOutput({}, *text); !written)
     return messages.fail(written.errors());
-  return Fine;
+  return finish(Fine, flags, messages);
 }
 
 } // namespace
@@ -110,7 +111,8 @@ int run(const Flags &flags) {
 void addRun(CLI::App &app, Action &chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("run", "Run a graph, a plan or an artifact on given inputs");
-  addExecutionFlags(*command, *flags, WithGraph | WithMode | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides);
+  addExecutionFlags(*command, *flags,
+                    WithGraph | WithMode | WithJson | WithSchedules | WithCache | WithLineInfo | WithOverrides | WithTrace);
   addListFlag(*command, "--output", flags->outputs, "NAME=b.npy writes a result to a file instead of printing it");
   addListFlag(*command, "--weights", flags->weights,
               "NAME=a.npy, or b.safetensors, whose tensors go to the inputs of their names; may stand several times");

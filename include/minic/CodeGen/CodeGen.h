@@ -6,6 +6,7 @@
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
+#include "minic/Support/Trace.h"
 #include "minic/Target/TargetInfo.h"
 
 #include <string>
@@ -20,11 +21,14 @@ Expected<std::string> emitLLVM(Module &module, const TargetInfo &target, bool op
 /// PTX of all machine-level kernels as one PTX module, for `--emit=ptx`; those that are PTX are named. The `.version` is the lowest
 /// that the target takes.
 Expected<std::string> emitPtx(Module &module, const TargetInfo &target, const LineSource *lines = nullptr);
-/// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module
-/// order. Overrides are the code of the kernels that they name. Errors: also UnknownFunction for a name that no kernel has,
-/// LaunchMismatch for code with other parameters.
-Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const LineSource *lines = nullptr,
-                                              std::span<const KernelOverride> overrides = {});
+struct KernelOptions {
+  const LineSource *lines = nullptr;
+  std::span<const KernelOverride> overrides = {}; ///< The code of the kernels that they name.
+  Trace *trace = nullptr;                         ///< Is told of each kernel, on the thread that makes it.
+};
+/// Fills everything of each machine-level kernel (`ptx`: one PTX module per kernel), in module order. Errors: also UnknownFunction
+/// for an override of a name that no kernel has, LaunchMismatch for one with other parameters.
+Expected<std::vector<KernelCode>> emitKernels(Module &module, const TargetInfo &target, const KernelOptions &options = {});
 /// The same without PTX: what the interpreter needs. Works for kernels of any level.
 std::vector<KernelCode> describeKernels(Module &module);
 /// "22.1.8".

@@ -7,6 +7,7 @@
 #include "minic/IR/IR.h"
 #include "minic/Support/Expected.h"
 #include "minic/Support/LineSource.h"
+#include "minic/Support/Trace.h"
 #include "minic/Transforms/Passes.h"
 
 #include <memory>
@@ -46,6 +47,7 @@ struct CompileOptions {
   std::string stopAfter; ///< The last pass that runs, "mask" or "cse#2"; the module says that it stands there. Empty: all.
   std::vector<KernelOverride> overrides;      ///< Code of kernels, in the place of what would be made. Nothing is cached then.
   std::shared_ptr<FusionReport> fusionReport; ///< Is told of each edge of the graph; may be null.
+  std::shared_ptr<Trace> trace;               ///< Is told what takes time; may be null.
   /// Keeps artifacts for later processes. Not asked where passes are watched.
   CacheUse cache;
 

@@ -14,7 +14,8 @@ struct FileLoc {
   SourceLoc loc;
 };
 
-/// A text, by its file's name. If a program wrote it, as a graph's text that calls built, its lines are from places of that program.
+/// A text, by its file's name. If a program wrote it, as a graph's text that calls built, its lines are from places of that
+/// program.
 struct LineSource {
   std::string file = "graph";
   std::vector<FileLoc> origins; ///< By line; no file where there is none.

@@ -242,8 +242,10 @@ private:
     // Loads outside the loops serve inside as well, never the other way round.
     auto &cache = space.isReduced(axes) ? loads : outerLoads;
     Value *&tile = cache[{operand, axes}];
-    if (!tile)
+    if (!tile) {
+      builder.setLoc(op.loc()); // What is loaded is of the op that reads it.
       tile = emitLoad(operand, axes);
+    }
     return tile;
   }
 

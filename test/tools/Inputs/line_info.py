@@ -1,9 +1,12 @@
 """line_info.py EXAMPLES FOLDER: with --line-info the PTX of each example has the same instructions, and says where they are from.
 
-Every line that the PTX names is one that an op of the file begins on, and most instructions have one."""
+Every line that the PTX names is one that an op of the file begins on, and most instructions have one. Where ptxas is installed, the
+machine code is the same too, byte for byte, and has lines."""
 
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -26,12 +29,34 @@ def expect(good, *what):
         sys.exit(" ".join(map(str, what)))
 
 
+USUAL = "/usr/local/cuda/bin/ptxas"
+PTXAS = shutil.which("ptxas") or (USUAL if os.access(USUAL, os.X_OK) else None)
+
+
+def machine_code(name, ptx, *flags):
+    """The bytes of each kernel, and whether there are lines."""
+    source, cubin = folder / f"{name}.ptx", folder / f"{name}.cubin"
+    source.write_text(ptx)
+    target = re.search(r"^\.target (\w+)", ptx, re.M)[1]
+    subprocess.run([PTXAS, f"-arch={target}", *flags, "-o", cubin, source], check=True)
+    sections = subprocess.run(["readelf", "-SW", cubin], capture_output=True, text=True, check=True).stdout
+    data, code = cubin.read_bytes(), {}
+    for match in re.finditer(r"(\.text\.\S+) +PROGBITS +\S+ +(\S+) +(\S+)", sections):
+        start, size = int(match[2], 16), int(match[3], 16)
+        code[match[1]] = data[start : start + size]
+    return code, ".debug_line" in sections
+
+
 def check(path, *flags):
     plain = minic("compile", path, "--emit=ptx", *flags)
     lined = minic("compile", path, "--emit=ptx", "--line-info", *flags)
     expect(not DIRECTIVE.search(plain), path, flags, "has line info unasked")
     kept = [line for line in lined.splitlines() if not DIRECTIVE.match(line)]
     expect(kept == plain.splitlines(), path, flags, "has other instructions with line info")
+    if PTXAS and ".entry" in plain:
+        without, has_lines = machine_code("plain", plain)
+        expect(without and not has_lines, path, flags, "has lines unasked")
+        expect(machine_code("lined", lined, "-lineinfo") == (without, True), path, flags, "has other machine code with line info")
     files = dict(re.findall(r'^\s*\.file\s+(\d+) "(.*)"$', lined, re.M))
     expect(set(files.values()) == {str(path)}, path, files)
     source = path.read_text().splitlines()

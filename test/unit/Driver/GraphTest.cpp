@@ -429,6 +429,24 @@ TEST(GraphTest, ErrorsNameTheLine) {
   EXPECT_EQ(errors[6].message, "two outputs are called 'y'");
 }
 
+TEST(GraphTest, CodeSaysTheProgramsLines) {
+  Graph g("lines");
+  Tensor x = g.input("x", DType::F32, {"N"}), y = g.input("y", DType::F32, {"N"});
+  unsigned line = __LINE__ + 1;
+  g.output("z", sqrt(x) + y);
+  CompileOptions options;
+  options.lineInfo = true;
+  auto artifact = compile(g, options);
+  ASSERT_TRUE(artifact);
+  std::string ptx = (*artifact)->kernels.front().ptx;
+  EXPECT_NE(ptx.find("\t.loc\t1 " + std::to_string(line) + " "), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(std::string("\t.file\t1 \"") + __FILE__ + "\""), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("\"graph\""), std::string::npos) << ptx;
+  artifact = compile(g);
+  ASSERT_TRUE(artifact);
+  EXPECT_EQ((*artifact)->kernels.front().ptx.find(".loc"), std::string::npos);
+}
+
 TEST(GraphTest, NoOutputs) {
   Graph graph("g");
   Diagnostics errors = graph.errors();

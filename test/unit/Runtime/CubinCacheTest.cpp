@@ -111,6 +111,28 @@ TEST_F(CubinCache, WithoutACacheTheDriverGetsText) {
   expectCounts(*modules, 0, 0, 0);
 }
 
+TEST_F(CubinCache, LinesAreKeptWhereThereAreAny) {
+  KernelCode lined = kernel();
+  lined.ptx += "\t.loc\t1 4 8\n";
+  ASSERT_TRUE(device({}).find(lined, "sm_90a", true));
+  EXPECT_EQ(calls(), "ptx lines");
+  ASSERT_TRUE(device(use()).find(lined, "sm_90a", true));
+  EXPECT_EQ(calls(), "link lines cubin");
+}
+
+TEST_F(CubinCache, ALineThatIsRefusedLeadsToTheGraph) {
+  set("FAKE_CUDA_REFUSE", "ret");
+  KernelCode lined{.name = "k",
+                   .ptx = ".version 8.1\n.target sm_90a\n.entry k() {\n\t.loc\t1 4 8\n\tret;\n}\n\t.file\t1 \"g.ir\"\n",
+                   .ops = {"matmul at 3:8", "exp at 4:8"}};
+  std::string said = errorOf(device({}).find(lined, "sm_90a", true));
+  EXPECT_NE(said.find("note: line 5 of the PTX: ret;\nit is from g.ir:4:8 (exp)\n"), std::string::npos) << said;
+  EXPECT_EQ(said.find("--line-info"), std::string::npos) << said;
+  said = errorOf(device({}).find(kernel(), "sm_90a", true)); // Without line info.
+  EXPECT_NE(said.find("note: line 3 of the PTX: .entry k() { ret; }\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("fix: compile with --line-info"), std::string::npos) << said;
+}
+
 TEST_F(CubinCache, KernelsWhoseSharedMemoryTheLaunchSizesAreText) {
   KernelCode product = kernel();
   product.dynamicSharedBytes = 1024;
