@@ -1,6 +1,7 @@
 // The text that builder calls make, what goes wrong with them, and how long handles live. Expected texts are written by hand after
 // docs/ir-reference.md and must load.
 #include "minic/Driver/Graph.h"
+#include "minic/Driver/Driver.h"
 
 #include "minic/Compiler/Compiler.h"
 #include "minic/IR/Parser.h"

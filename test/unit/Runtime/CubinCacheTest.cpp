@@ -123,8 +123,8 @@ TEST_F(CubinCache, LinesAreKeptWhereThereAreAny) {
 TEST_F(CubinCache, ALineThatIsRefusedLeadsToTheGraph) {
   set("FAKE_CUDA_REFUSE", "ret");
   KernelCode lined{.name = "k",
-                   .ptx = ".version 8.1\n.target sm_90a\n.entry k() {\n\t.loc\t1 4 8\n\tret;\n}\n\t.file\t1 \"g.ir\"\n",
-                   .ops = {"matmul at 3:8", "exp at 4:8"}};
+                   .ops = {"matmul at 3:8", "exp at 4:8"},
+                   .ptx = ".version 8.1\n.target sm_90a\n.entry k() {\n\t.loc\t1 4 8\n\tret;\n}\n\t.file\t1 \"g.ir\"\n"};
   std::string said = errorOf(device({}).find(lined, "sm_90a", true));
   EXPECT_NE(said.find("note: line 5 of the PTX: ret;\nit is from g.ir:4:8 (exp)\n"), std::string::npos) << said;
   EXPECT_EQ(said.find("--line-info"), std::string::npos) << said;
