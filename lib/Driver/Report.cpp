@@ -1,7 +1,7 @@
 #include "minic/Driver/Report.h"
 
 #include "GraphDrawing.h"
-#include "LineDiff.h"
+#include "minic/Support/LineDiff.h"
 
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/Compiler/Ptxas.h"

@@ -19,7 +19,7 @@ import browser  # noqa: E402
 
 SECTIONS = ["overview", "graph", "levels", "passes", "kernels"]
 LEVELS = ["graph", "fused", "tile", "masked", "machine", "llvm", "ptx"]
-BLOCK = pathlib.Path(__file__).resolve().parent / "transformer_block.ir"
+BLOCK = pathlib.Path(__file__).resolve().parent / "Inputs" / "transformer_block.ir"
 MOST_BYTES, MOST_MS = 3 << 20, 2000
 
 failures = []

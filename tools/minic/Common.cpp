@@ -3,7 +3,7 @@
 #include "minic/Driver/Driver.h"
 #include "minic/IR/Printer.h"
 #include "minic/Support/File.h"
-#include "minic/Support/TextDiff.h"
+#include "minic/Support/LineDiff.h"
 #include "minic/Target/TargetInfo.h"
 #include "minic/Transforms/PassPipeline.h"
 

@@ -315,6 +315,7 @@ private:
     Value *result = op.result();
     DType wide = computeDType(result->type().dtype());
     emitOuter({result});
+    builder.setLoc(op.loc());
     Value *zero = builder.constant(tileType(wide, space.axesOf(result)), Scalar{}.toAttr(wide));
     emitSweep({zero}, [&](const std::vector<Value *> &carried) {
       Scope scope;

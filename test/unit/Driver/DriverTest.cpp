@@ -214,8 +214,8 @@ TEST(DriverTest, FindingsOfTheCompilerNameLines) {
     return std::vector{v[0] + twice};
   })[0];
   g.output("y", exp(s));
-  // One for each line of the text: the header, reduce, constant, mul, add, yield, the brace, exp, return, the brace.
-  const unsigned lines[] = {0, first, first + 1, first + 1, first + 2, first, 0, first + 4, start, 0};
+  // One for each line of the text: the header, reduce, constant, mul, add, yield, reduce's brace, exp, return, the graph's brace.
+  const unsigned lines[] = {0, first, first + 1, first + 1, first + 2, first, first, first + 4, start, 0};
   for (uint32_t i = 0; i < std::size(lines); ++i) {
     Diagnostics findings = {{.code = ErrorCode::NoSchedule, .message = "no", .loc = {i + 1, 3}}};
     g.addOrigins(findings);

@@ -1,8 +1,10 @@
-// What changed between two texts, line by line.
+// What differs between two texts, line by line.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace minic {
@@ -17,5 +19,9 @@ struct DiffStretch {
 /// matched in the longest order that both share, and what is between them in turn (patience diff); what has none is compared in
 /// full if that is short, else replaced.
 std::vector<DiffStretch> diffLines(std::span<const int> before, std::span<const int> after);
+
+/// A unified diff without a head: hunks `@@ -1,4 +1,5 @@` of lines that begin with ` `, `-` or `+`, with up to `context` common
+/// ones around each change; empty for equal texts.
+std::string textDiff(std::string_view before, std::string_view after, size_t context = 3);
 
 } // namespace minic

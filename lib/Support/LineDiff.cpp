@@ -1,7 +1,8 @@
-#include "LineDiff.h"
+#include "minic/Support/LineDiff.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 namespace minic {
@@ -126,5 +127,82 @@ private:
 } // namespace
 
 std::vector<DiffStretch> diffLines(std::span<const int> before, std::span<const int> after) { return Differ(before, after).run(); }
+
+//===- Unified diffs -===//
+
+namespace {
+
+std::vector<std::string_view> linesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t end; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
+    end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+  }
+  return lines;
+}
+
+/// Some lines of each text, from a line on; the common ones are both's.
+struct Hunk {
+  size_t startA, startB, countA = 0, countB = 0;
+  std::string text = {};
+
+  void common(std::span<const std::string_view> lines) {
+    add(' ', lines);
+    countA += lines.size();
+    countB += lines.size();
+  }
+  void add(char mark, std::span<const std::string_view> lines) {
+    for (std::string_view line : lines)
+      text += mark + std::string(line) + "\n";
+  }
+  /// An empty side stands behind the line that it names.
+  std::string str() const {
+    auto range = [](size_t start, size_t count) { return std::to_string(start + (count > 0)) + "," + std::to_string(count); };
+    return "@@ -" + range(startA, countA) + " +" + range(startB, countB) + " @@\n" + text;
+  }
+};
+
+} // namespace
+
+std::string textDiff(std::string_view before, std::string_view after, size_t context) {
+  std::vector<std::string_view> a = linesOf(before), b = linesOf(after);
+  std::unordered_map<std::string_view, int> known; // Looked up only.
+  auto numbers = [&](const std::vector<std::string_view> &lines) {
+    std::vector<int> result;
+    for (std::string_view line : lines)
+      result.push_back(known.try_emplace(line, int(known.size())).first->second);
+    return result;
+  };
+  std::vector<int> ofA = numbers(a), ofB = numbers(b);
+  std::string out;
+  std::optional<Hunk> hunk; // The one that has not ended.
+  size_t i = 0, j = 0;
+  auto lines = [&](size_t first, size_t count) { return std::span(a).subspan(first, count); };
+  for (const DiffStretch &stretch : diffLines(ofA, ofB)) {
+    if (!stretch.equal) {
+      if (!hunk) {
+        size_t lead = std::min(i, context);
+        hunk = Hunk{i - lead, j - lead};
+        hunk->common(lines(i - lead, lead));
+      }
+      hunk->add('-', lines(i, stretch.before));
+      hunk->add('+', std::span(b).subspan(j, stretch.after));
+      hunk->countA += stretch.before;
+      hunk->countB += stretch.after;
+    } else if (hunk) {
+      bool isLast = i + stretch.before == a.size() && j + stretch.after == b.size();
+      if (!isLast && stretch.before <= 2 * context) {
+        hunk->common(lines(i, stretch.before));
+      } else {
+        hunk->common(lines(i, std::min(stretch.before, context)));
+        out += hunk->str();
+        hunk.reset();
+      }
+    }
+    i += stretch.before;
+    j += stretch.after;
+  }
+  return hunk ? out + hunk->str() : out;
+}
 
 } // namespace minic

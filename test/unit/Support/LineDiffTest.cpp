@@ -1,4 +1,4 @@
-#include "minic/Support/TextDiff.h"
+#include "minic/Support/LineDiff.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 namespace minic {
 namespace {
 
-TEST(TextDiff, EqualTextsDoNotDiffer) {
+TEST(LineDiff, EqualTextsDoNotDiffer) {
   EXPECT_EQ(textDiff("", ""), "");
   EXPECT_EQ(textDiff("a\nb\n", "a\nb\n"), "");
 }
 
-TEST(TextDiff, HunksAsDiffMakesThem) {
+TEST(LineDiff, HunksAsDiffMakesThem) {
   EXPECT_EQ(textDiff("", "a\n"), "@@ -0,0 +1,1 @@\n+a\n");
   EXPECT_EQ(textDiff("a\n", ""), "@@ -1,1 +0,0 @@\n-a\n");
   EXPECT_EQ(textDiff("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n"),
@@ -49,7 +49,7 @@ std::string patched(const std::string &text, const std::string &diff) {
   return out;
 }
 
-TEST(TextDiff, PatchingGivesTheOtherText) {
+TEST(LineDiff, PatchingGivesTheOtherText) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     std::string a, b;
@@ -63,7 +63,7 @@ TEST(TextDiff, PatchingGivesTheOtherText) {
     }
     EXPECT_EQ(patched(a, textDiff(a, b, random() % 4)), b) << a << "--\n" << b;
   }
-  std::string long1, long2; // Past the limit of the search.
+  std::string long1, long2; // Nothing in common.
   for (int i = 0; i < 3000; ++i) {
     long1 += "a" + std::to_string(i) + "\n";
     long2 += "b" + std::to_string(i) + "\n";
