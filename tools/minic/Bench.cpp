@@ -220,7 +220,8 @@ struct Report {
       double graphUs = fused.ms[size_t(How::Graph)] * 1e3;
       out += "  the fused kernels take " + number(point.limitUs) +
              " us at the limits of the target (minic cost): " + number(100 * point.limitUs / graphUs) +
-             " % of the limit are reached in a CUDA graph\n";
+             " % of the limit are reached in a CUDA graph" +
+             (graphUs < point.limitUs ? ", where data stays in the L2 cache\n" : "\n");
     }
     return out;
   }

@@ -20,7 +20,10 @@ struct LineSource {
   std::string file = "graph";
   std::vector<FileLoc> origins; ///< By line; no file where there is none.
 
+  /// Of a dump the graph's lines are known, and not where that is.
   FileLoc placeOf(SourceLoc loc) const {
+    if (loc.isInDump())
+      return {"the graph of " + file, loc};
     bool hasOrigin = loc.isValid() && loc.line <= origins.size() && !origins[loc.line - 1].file.empty();
     return hasOrigin ? origins[loc.line - 1] : FileLoc{file, loc};
   }

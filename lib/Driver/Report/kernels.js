@@ -169,9 +169,9 @@ function kernelSection() {
     }
     const named = new Set(regions.flatMap(region => region.kernels)), others = (only('kernels')?.kernels ?? []).filter(kernel => !named.has(kernel));
     box.replaceChildren(...[
-      h('p', {}, `All kernels at their limits take ${microseconds(total)} on a ${target.product} (${target.name}: ${group(target.gbps)} GB/s, ` +
+      h('p', {}, `All kernels at their limits take ${microseconds(total)} on the ${target.product} (${target.name}: ${group(target.gbps)} GB/s, ` +
         `${digits(target.tflops)} TFLOP/s in f32; rates of its data sheet).`,
-        measured && ` Measured on ${measured.device}: ${microseconds(measured.graph_us)} in a CUDA graph, ${Math.round(total / measured.graph_us * 100)} % of the limit; ` +
+        measured && ` Measured on ${measured.device}: ${microseconds(measured.graph_us)} in a CUDA graph, ${Math.round(total / measured.graph_us * 100)} % of the limit${measured.graph_us < total ? ', since data stays in the L2 cache' : ''}; ` +
         `${microseconds(measured.warm_us)} as single launches, ${microseconds(measured.cold_us)} with a cold L2.`),
       kernelTable(regions),
       others.length > 0 && h('p', {class: 'dim'}, 'Beside them, copies and other steps: ' + others.map(kernel => '@' + kernel.name).join(', ') + '.'),

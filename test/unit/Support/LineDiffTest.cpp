@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <sstream>
 #include <vector>
@@ -69,6 +70,70 @@ TEST(LineDiff, PatchingGivesTheOtherText) {
     long2 += "b" + std::to_string(i) + "\n";
   }
   EXPECT_EQ(patched(long1, textDiff(long1, long2)), long2);
+}
+
+/// The second text made of the first and of what differs; stretches must alternate and equal lines be equal.
+std::vector<int> rebuilt(const std::vector<int> &before, const std::vector<int> &after) {
+  std::vector<int> made;
+  size_t i = 0, j = 0;
+  std::optional<bool> last;
+  for (const DiffStretch &stretch : diffLines(before, after)) {
+    EXPECT_NE(last, stretch.equal) << "two stretches of a kind";
+    last = stretch.equal;
+    for (size_t k = 0; k < stretch.after; ++k) {
+      made.push_back(stretch.equal ? before.at(i + k) : after.at(j + k));
+    }
+    if (stretch.equal) {
+      EXPECT_EQ(stretch.before, stretch.after);
+    }
+    i += stretch.before;
+    j += stretch.after;
+  }
+  EXPECT_EQ(i, before.size());
+  EXPECT_EQ(j, after.size());
+  return made;
+}
+
+size_t equalLines(const std::vector<int> &before, const std::vector<int> &after) {
+  size_t count = 0;
+  for (const DiffStretch &stretch : diffLines(before, after))
+    count += stretch.equal ? stretch.before : 0;
+  return count;
+}
+
+TEST(LineDiff, RandomTexts) {
+  std::mt19937 random(20261201);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int> before, after;
+    int letters = 1 + int(random() % 12);
+    for (size_t n = random() % 24; n; --n)
+      before.push_back(int(random()) % letters);
+    for (int line : before)
+      switch (random() % 6) {
+      case 0:
+        break;
+      case 1:
+        after.push_back(int(random()) % letters);
+        [[fallthrough]];
+      default:
+        after.push_back(line);
+      }
+    EXPECT_EQ(rebuilt(before, after), after);
+  }
+}
+
+TEST(LineDiff, FindsWhatIsShared) {
+  EXPECT_EQ(equalLines({}, {}), 0u);
+  EXPECT_EQ(equalLines({1, 2, 3}, {1, 2, 3}), 3u);
+  EXPECT_EQ(equalLines({1, 2, 3}, {4, 5}), 0u);
+  EXPECT_EQ(equalLines({1, 2, 3, 4}, {1, 9, 3, 4}), 3u);
+  EXPECT_EQ(equalLines({7, 7, 7}, {7, 8, 7, 7}), 3u) << "no line is there once";
+  EXPECT_EQ(equalLines({1, 2, 3, 4, 5}, {3, 4, 5, 1, 2}), 3u) << "the longer of two that cross";
+}
+
+TEST(LineDiff, LongTextsWithoutASharedLine) {
+  std::vector<int> before(3000, 1), after(2000, 2);
+  EXPECT_EQ(rebuilt(before, after), after);
 }
 
 } // namespace
