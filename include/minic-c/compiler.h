@@ -40,8 +40,8 @@ typedef struct MinicCompileOptions {
   const char *const *customs; /* Declarations of custom ops that the text uses, with their kernels; may be NULL. They are put behind
                                  the text. Since 1.2. */
   size_t num_customs;
-  int line_info; /* Not 0: code says which lines of the text it is from, for profilers and other tools; they know the text by `name`.
-                    Since 1.2. */
+  int line_info; /* Not 0: code says which lines of the text it is from, for profilers and other tools; they know the text by
+                    `name`. Since 1.2. */
 } MinicCompileOptions;
 
 /* Compiles a text (at any level from graph to machine) of `length` bytes. `options` may be NULL. */

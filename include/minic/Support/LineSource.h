@@ -23,7 +23,7 @@ struct LineSource {
   /// Of a dump the graph's lines are known, and not where that is.
   FileLoc placeOf(SourceLoc loc) const {
     if (loc.isInDump())
-      return {"the graph of " + file, loc};
+      return {file + " (its graph)", loc};
     bool hasOrigin = loc.isValid() && loc.line <= origins.size() && !origins[loc.line - 1].file.empty();
     return hasOrigin ? origins[loc.line - 1] : FileLoc{file, loc};
   }
