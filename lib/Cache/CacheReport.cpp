@@ -1,5 +1,6 @@
 // What a cache says of itself, and its upkeep: `minic cache`.
 #include "minic/Cache/NearestEntry.h"
+#include "minic/Support/Text.h"
 
 #include "StoreImpl.h"
 
@@ -39,23 +40,12 @@ EntryHead readHead(const OpenEntry &entry) {
           .description = std::string(head.description)};
 }
 
-std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (;;) {
-    size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    if (end == std::string_view::npos)
-      return lines;
-    text.remove_prefix(end + 1);
-  }
-}
-
 /// How two texts of a field differ; none if they do not.
 std::optional<CacheDifference::Field> compareTexts(const std::string &name, const std::string &a, const std::string &b) {
   if (a == b)
     return {};
   auto linesA = linesOf(a), linesB = linesOf(b);
-  if (linesA.size() == 1 && linesB.size() == 1)
+  if (linesA.size() <= 1 && linesB.size() <= 1)
     return CacheDifference::Field{.name = name, .a = a, .b = b};
   size_t line = 0;
   while (line < linesA.size() && line < linesB.size() && linesA[line] == linesB[line])

@@ -23,35 +23,6 @@ namespace {
 
 constexpr const char *toolkitFolder = "/usr/local/cuda/bin";
 
-/// A folder that nobody else can write to, removed at the end.
-class PrivateFolder {
-public:
-  PrivateFolder() {
-    std::string name = temporaryName("");
-    good = mkdtemp(name.data()) != nullptr;
-    path = name;
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    if (good)
-      std::filesystem::remove_all(path, ignored);
-  }
-  PrivateFolder(const PrivateFolder &) = delete;
-  PrivateFolder &operator=(const PrivateFolder &) = delete;
-  bool isGood() const { return good; }
-  std::string file(const char *name) const { return (path / name).string(); }
-
-private:
-  std::filesystem::path path;
-  bool good;
-};
-
-Diagnostic noFolder() {
-  return {.code = ErrorCode::UnreadableFile,
-          .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
-          .fix = "set TMPDIR to a folder that can be written to"};
-}
-
 /// Runs a program with its words in `log`; its exit status, or -1 if it could not be run or was killed.
 int runProgram(std::vector<std::string> words, const std::string &log) {
   std::vector<char *> argv;
@@ -96,11 +67,11 @@ Expected<PtxasInfo> describePtxas() {
   if (!ptxas)
     return ptxas.takeErrors();
   PtxasInfo info{.path = *ptxas};
-  PrivateFolder folder;
-  if (!folder.isGood())
-    return noFolder();
+  auto folder = PrivateFolder::create();
+  if (!folder)
+    return folder.takeErrors();
   auto answer = [&](const char *flag) {
-    std::string log = folder.file("log");
+    std::string log = folder->file("log");
     runProgram({*ptxas, flag}, log);
     auto words = readFile(log);
     return words ? *words : std::string();
@@ -126,10 +97,10 @@ Expected<Assembled> assemble(const std::string &ptx, const std::string &target, 
   auto ptxas = findPtxas();
   if (!ptxas)
     return ptxas.takeErrors();
-  PrivateFolder folder;
-  if (!folder.isGood())
-    return noFolder();
-  std::string input = folder.file("module.ptx"), output = folder.file("module.cubin"), log = folder.file("log");
+  auto folder = PrivateFolder::create();
+  if (!folder)
+    return folder.takeErrors();
+  std::string input = folder->file("module.ptx"), output = folder->file("module.cubin"), log = folder->file("log");
   if (auto written = replaceFile(input, ptx); !written)
     return written.takeErrors();
   std::vector<std::string> words = {*ptxas, "-arch=" + target, "-o", output, input};

@@ -49,7 +49,7 @@ public:
         if (!wrong)
           return wrong.takeErrors();
         if (*wrong)
-          return found(begin);
+          return judge(begin);
       }
       auto wrong = bad > good ? isWrong(bad) : Expected<bool>(false);
       if (!wrong)
@@ -63,7 +63,7 @@ public:
           return wrong.takeErrors();
         (*wrong ? bad : good) = middle;
       }
-      return found(bad);
+      return judge(bad);
     }
     if (failed)
       return std::optional(*failed);
@@ -187,8 +187,6 @@ private:
                   stageName(stretch) + ", whose bits it keeps,"));
     return wrong.how.empty() ? std::nullopt : std::optional(wrong);
   }
-
-  std::optional<WrongPass> found(size_t stage) { return judge(stage); }
 
   WrongPass describe(size_t step, size_t before) const {
     return {.step = step, .name = nameOfStep(steps, step), .before = stageName(before)};

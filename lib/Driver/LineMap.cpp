@@ -1,20 +1,12 @@
 #include "minic/Driver/LineMap.h"
 
 #include "minic/Support/PtxLines.h"
+#include "minic/Support/Text.h"
 
 #include <charconv>
 #include <map>
 
 namespace minic {
-
-std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t start = 0, end; start < text.size(); start = end + 1) {
-    end = std::min(text.find('\n', start), text.size());
-    lines.push_back(text.substr(start, end - start));
-  }
-  return lines;
-}
 
 /// The number behind `mark`; 0 if the line has no such mark.
 static uint32_t numberBehind(std::string_view line, std::string_view mark) {

@@ -1,13 +1,14 @@
 #include "minic/Driver/Report.h"
 
 #include "GraphDrawing.h"
-#include "minic/Support/LineDiff.h"
 
 #include "minic/CodeGen/CodeGen.h"
 #include "minic/Compiler/Ptxas.h"
 #include "minic/Driver/Explanation.h"
 #include "minic/Driver/LineMap.h"
 #include "minic/IR/Printer.h"
+#include "minic/Support/LineDiff.h"
+#include "minic/Support/Text.h"
 #include "minic/Transforms/Analysis/LaunchLimit.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,7 @@
 #include "minic/Support/DimFact.h"
 
+#include "minic/Support/Text.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -18,14 +20,6 @@ std::string DimFact::str() const {
 }
 
 namespace {
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\n' || text.front() == '\t' || text.front() == '\r'))
-    text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\t' || text.back() == '\r'))
-    text.remove_suffix(1);
-  return text;
-}
 
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
@@ -46,12 +40,12 @@ Chain split(std::string_view text) {
     if (c != '<' && c != '>' && c != '=')
       continue;
     size_t length = i + 1 < text.size() && text[i + 1] == '=' ? 2 : 1;
-    chain.terms.push_back(trim(text.substr(start, i - start)));
+    chain.terms.push_back(trimmed(text.substr(start, i - start)));
     chain.comparisons.push_back(text.substr(i, length));
     i += length - 1;
     start = i + 1;
   }
-  chain.terms.push_back(trim(text.substr(start)));
+  chain.terms.push_back(trimmed(text.substr(start)));
   return chain;
 }
 
@@ -87,11 +81,11 @@ bool parse(std::string_view text, DimFact &fact) {
   size_t at = count == 2 || number(chain.terms[0]) ? 1 : 0; // The term that is the size.
   std::string_view sizeText = chain.terms[at];
   if (size_t percent = sizeText.find('%'); percent != std::string_view::npos) {
-    auto multiple = number(trim(sizeText.substr(percent + 1)));
+    auto multiple = number(trimmed(sizeText.substr(percent + 1)));
     if (count != 1 || at != 0 || chain.comparisons[0] != "==" || number(chain.terms[1]) != 0 || !multiple || *multiple == 0)
       return false;
     fact.multiple = *multiple;
-    sizeText = trim(sizeText.substr(0, percent));
+    sizeText = trimmed(sizeText.substr(0, percent));
   } else {
     for (size_t i = 0; i <= count; ++i) {
       if (i == at)
@@ -113,7 +107,7 @@ bool parse(std::string_view text, DimFact &fact) {
 
 Expected<DimFact> parseDimFact(std::string_view text) {
   DimFact fact;
-  std::string quoted = "'" + std::string(trim(text)) + "'";
+  std::string quoted = "'" + std::string(trimmed(text)) + "'";
   if (!parse(text, fact))
     return Diagnostic{.code = ErrorCode::BadDim,
                       .message = quoted + " says nothing of a size",

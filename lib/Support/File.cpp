@@ -107,4 +107,19 @@ std::string temporaryName(std::string_view suffix) {
   return std::string(folder && *folder ? folder : "/tmp") + "/minic-XXXXXX" + std::string(suffix);
 }
 
+Expected<PrivateFolder> PrivateFolder::create() {
+  std::string name = temporaryName("");
+  if (!mkdtemp(name.data()))
+    return Diagnostic{.code = ErrorCode::UnreadableFile,
+                      .message = "cannot make a folder in " + temporaryName("") + ": " + std::strerror(errno),
+                      .fix = "set TMPDIR to a folder that can be written to"};
+  return PrivateFolder(name);
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  if (!path.empty())
+    std::filesystem::remove_all(path, ignored);
+}
+
 } // namespace minic

@@ -1,5 +1,7 @@
 #include "minic/Support/LineDiff.h"
 
+#include "minic/Support/Text.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -131,15 +133,6 @@ std::vector<DiffStretch> diffLines(std::span<const int> before, std::span<const 
 //===- Unified diffs -===//
 
 namespace {
-
-std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t end; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
-    end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-  }
-  return lines;
-}
 
 /// Some lines of each text, from a line on; the common ones are both's.
 struct Hunk {

@@ -1,19 +1,13 @@
 #include "minic/Support/PtxLines.h"
 
+#include "minic/Support/Text.h"
+
 #include <charconv>
 #include <map>
 
 namespace minic {
 
 namespace {
-
-/// Calls `fn` with each line, without its line end.
-template <typename Fn> void forEachLine(std::string_view text, Fn fn) {
-  for (size_t start = 0, end; start < text.size(); start = end + 1) {
-    end = std::min(text.find('\n', start), text.size());
-    fn(text.substr(start, end - start));
-  }
-}
 
 std::string_view withoutBlanks(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
@@ -42,16 +36,16 @@ std::optional<std::string_view> afterDirective(std::string_view line, std::strin
 /// `.file 1 "name"`; they may stand behind the functions.
 std::map<uint32_t, std::string> filesOf(std::string_view ptx) {
   std::map<uint32_t, std::string> files;
-  forEachLine(ptx, [&](std::string_view line) {
+  for (std::string_view line : linesOf(ptx)) {
     auto rest = afterDirective(line, ".file");
     auto number = rest ? takeNumber(*rest) : std::nullopt;
     size_t open = rest ? rest->find('"') : std::string_view::npos;
     if (!number || open == std::string_view::npos)
-      return;
+      continue;
     std::string &name = files[*number];
     for (size_t i = open + 1; i < rest->size() && (*rest)[i] != '"'; ++i)
       name += (*rest)[i] == '\\' && i + 1 < rest->size() ? (*rest)[++i] : (*rest)[i];
-  });
+  }
   return files;
 }
 
@@ -65,7 +59,7 @@ std::vector<FileLoc> ptxLines(std::string_view ptx) {
   std::map<uint32_t, std::string> files = filesOf(ptx);
   std::vector<FileLoc> places;
   FileLoc current;
-  forEachLine(ptx, [&](std::string_view line) {
+  for (std::string_view line : linesOf(ptx)) {
     if (auto rest = afterDirective(line, ".loc")) {
       auto file = takeNumber(*rest), row = takeNumber(*rest), column = takeNumber(*rest);
       current = file && row && column && *row ? FileLoc{files[*file], {*row, *column}} : FileLoc();
@@ -75,7 +69,7 @@ std::vector<FileLoc> ptxLines(std::string_view ptx) {
     std::string_view text = withoutBlanks(line);
     bool isInstruction = !text.empty() && text != line && !text.starts_with('.') && !text.starts_with("//");
     places.push_back(isInstruction ? current : FileLoc());
-  });
+  }
   return places;
 }
 
@@ -86,29 +80,25 @@ bool isLineInfo(std::string_view line) {
 
 /// The line of the first error.
 static std::optional<uint32_t> errorLine(std::string_view log) {
-  std::optional<uint32_t> found;
-  forEachLine(log, [&](std::string_view line) {
+  for (std::string_view line : linesOf(log)) {
     constexpr std::string_view mark = ", line ";
     size_t at = line.find(mark);
-    if (found || at == std::string_view::npos)
-      return;
+    if (at == std::string_view::npos)
+      continue;
     line.remove_prefix(at + mark.size());
     auto number = takeNumber(line);
     if (number && (line.starts_with("; error") || line.starts_with("; fatal")))
-      found = number;
-  });
-  return found;
+      return number;
+  }
+  return std::nullopt;
 }
 
 std::optional<PtxErrorPlace> ptxErrorPlace(std::string_view ptx, std::string_view log) {
-  auto wanted = errorLine(log);
-  std::optional<PtxErrorPlace> place;
-  uint32_t number = 0;
-  forEachLine(ptx, [&](std::string_view line) {
-    if (++number == wanted)
-      place = PtxErrorPlace{number, std::string(withoutBlanks(line)), ptxLines(ptx)[number - 1]};
-  });
-  return place;
+  std::vector<std::string_view> lines = linesOf(ptx);
+  auto line = errorLine(log);
+  if (!line || *line < 1 || *line > lines.size())
+    return std::nullopt;
+  return PtxErrorPlace{*line, std::string(withoutBlanks(lines[*line - 1])), ptxLines(ptx)[*line - 1]};
 }
 
 } // namespace minic

@@ -1,5 +1,7 @@
 #include "minic/Transforms/PassPipeline.h"
 
+#include "minic/Support/Text.h"
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -14,11 +16,6 @@ static std::vector<std::string_view> split(std::string_view text, char separator
     parts.push_back(text.substr(0, end));
   parts.push_back(text);
   return parts;
-}
-
-static std::string_view trimmed(std::string_view text) {
-  size_t begin = text.find_first_not_of(" \n\t"), end = text.find_last_not_of(" \n\t");
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end + 1 - begin);
 }
 
 static Diagnostic badPipeline(std::string_view where, std::string message, std::string fix) {

@@ -19,5 +19,5 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/minicConfigVersion.
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/minicConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/minicConfigVersion.cmake
         DESTINATION ${package_dir} COMPONENT runtime)
 
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/minic
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/tools/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/minic
         COMPONENT compiler)

@@ -51,9 +51,7 @@ public:
     Signature signature = signatureOf(graph);
     for (const TensorSpec &spec : signature.inputs)
       if (auto tensor = given.find(spec.name); tensor != given.end())
-        for (size_t axis = 0; axis < std::min(spec.shape.size(), tensor->second.shape().size()); ++axis)
-          if (std::string name = spec.shape[axis].str(); isDimName(name))
-            dims.emplace(name, tensor->second.shape()[axis]);
+        bindNames(spec, tensor->second.shape(), dims);
     if (auto bound = requireDims(graph.dimNames(), dims, "minic bisect FILE"); !bound)
       return bound.takeErrors();
     std::vector<HostTensor> tensors;
@@ -91,7 +89,8 @@ public:
         }
       }
       bool isPlain = word.find_first_of(" []()'\"*?$;&|<>\\") == std::string::npos;
-      flags += " --input " + (isPlain ? spec.name + "=" + word : "'" + spec.name + "=" + word + "'");
+      word = spec.name + "=" + word;
+      flags += " --input " + (isPlain ? word : shellWord(word));
     }
     return flags;
   }
@@ -163,12 +162,12 @@ std::string jsonOf(const std::optional<WrongPass> &wrong, const std::optional<Re
 /// The flags that say how to compile, once more.
 std::string compileFlags(const Flags &flags) {
   std::string text;
-  const std::pair<const char *, const std::string *> words[] = {{"--target", &flags.target}, {"--numerics", &flags.numerics},
-                                                                {"--mode", &flags.mode},     {"--matmul", &flags.matmul},
-                                                                {"--passes", &flags.passes}, {"--schedules", &flags.schedules}};
+  const std::pair<const char *, const std::string *> words[] = {
+      {"--target", &flags.target}, {"--numerics", &flags.numerics},   {"--mode", &flags.mode},         {"--matmul", &flags.matmul},
+      {"--passes", &flags.passes}, {"--schedules", &flags.schedules}, {"--tuned-for", &flags.tunedFor}};
   for (auto [flag, word] : words)
     if (!word->empty())
-      text += std::string(" ") + flag + "='" + *word + "'";
+      text += std::string(" ") + flag + "=" + shellWord(*word);
   return text;
 }
 
@@ -192,16 +191,13 @@ SourceBuffer withNumbers(const SourceBuffer &source, std::span<const PassStep> s
 
 int bisect(const Flags &flags) {
   Messages messages(flags.json);
-  BegunModule begun;
-  if (auto failed = beginWithModule(flags, messages, begun))
+  BegunGraph begun;
+  if (auto failed = beginWithGraph(flags, messages, begun))
     return *failed;
-  auto graph = chooseGraph(*begun.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &begun.source);
-  auto words = namedValues("--input", flags.inputs, "input", signatureOf(**graph).inputNames());
+  auto words = namedValues("--input", flags.inputs, "input", signatureOf(*begun.graph).inputNames());
   if (!words)
     return messages.fail(words.errors());
-  auto inputs = Inputs::create(**graph, std::move(*words));
+  auto inputs = Inputs::create(*begun.graph, std::move(*words));
   if (!inputs)
     return messages.fail(inputs.errors());
   auto pipeline = pipelineFor(*begun.module, Stage::Plan, begun.options);
@@ -209,7 +205,7 @@ int bisect(const Flags &flags) {
     return messages.fail(pipeline.errors());
 
   BisectOptions options{.compile = begun.options, .tolerance = flags.tolerance};
-  options.compile.graph = (*graph)->name;
+  options.compile.graph = begun.graph->name;
   DimBindings dims;
   options.makeInputs = [&](const Function &graph, DimBindings &all) {
     auto tensors = inputs->make(graph, all);
@@ -220,13 +216,13 @@ int bisect(const Flags &flags) {
   if (!wrong)
     return messages.fail(wrong.errors(), &begun.source);
   if (!*wrong) {
-    auto written = writeOutput({}, flags.json ? jsonOf(*wrong, {}) : "no pass changes what @" + (*graph)->name + " gives\n");
+    auto written = writeOutput({}, flags.json ? jsonOf(*wrong, {}) : "no pass changes what @" + begun.graph->name + " gives\n");
     return written ? Fine : messages.fail(written.errors());
   }
 
   std::optional<Reduced> reduced;
   if (!flags.noReduce) {
-    std::string path = flags.output.empty() ? (*graph)->name + "-reduced.ir" : flags.output;
+    std::string path = flags.output.empty() ? begun.graph->name + "-reduced.ir" : flags.output;
     SourceBuffer source = withNumbers(begun.source, pipeline->left(), **wrong, DimBindings(dims), options);
     ReduceOptions reduce{.onProgress = [&](const std::string &change, const Module &module) {
       messages.note(plural(int64_t(countOps(module)), "op") + ": " + change);
@@ -238,7 +234,7 @@ int bisect(const Flags &flags) {
     auto module = parseModule(context, SourceBuffer(path, *text));
     if (!module)
       return messages.fail(module.errors());
-    auto again = inputs->flagsFor(*(*module)->find((*graph)->name), path);
+    auto again = inputs->flagsFor(*(*module)->find(begun.graph->name), path);
     if (!again)
       return messages.fail(again.errors());
     std::string command = "minic bisect " + path + *again + compileFlags(flags);

@@ -423,6 +423,24 @@ std::optional<int> beginWithModule(const ModuleFlags &flags, const Messages &mes
   return std::nullopt;
 }
 
+std::optional<int> beginWithGraph(const ModuleFlags &flags, const Messages &messages, BegunGraph &begun,
+                                  const FlagCheck &checkFlags) {
+  if (auto failed = beginWithModule(flags, messages, begun, checkFlags))
+    return failed;
+  auto graph = chooseGraph(*begun.module, flags.graph);
+  if (!graph)
+    return messages.fail(graph.errors(), &begun.source);
+  begun.graph = *graph;
+  return std::nullopt;
+}
+
+std::string shellWord(const std::string &text) {
+  std::string word = "'";
+  for (char c : text)
+    word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command) {
   std::string missing, flags;
   for (const std::string &name : names)

@@ -142,6 +142,16 @@ using FlagCheck = std::function<Expected<void>(CompileOptions &)>;
 std::optional<int> beginWithModule(const ModuleFlags &flags, const Messages &messages, BegunModule &begun,
                                    const FlagCheck &checkFlags = {});
 
+/// The same, with the graph that the flags name.
+struct BegunGraph : BegunModule {
+  Function *graph = nullptr;
+};
+std::optional<int> beginWithGraph(const ModuleFlags &flags, const Messages &messages, BegunGraph &begun,
+                                  const FlagCheck &checkFlags = {});
+
+/// `'it'\\''s'`: one word for the shell.
+std::string shellWord(const std::string &text);
+
 Expected<void> requireDims(const std::vector<std::string> &names, const DimBindings &dims, const std::string &command);
 
 /// If `errors` say that a pass failed: runs the pipeline once more, writes the IR from before the pass to a file, and adds a note

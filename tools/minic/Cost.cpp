@@ -106,25 +106,23 @@ std::string text(const TrafficModel &eager, const TrafficModel &fused, double ra
 
 int cost(const ModuleFlags &flags) {
   Messages messages(flags.json);
-  BegunModule begun;
-  if (auto failed = beginWithModule(flags, messages, begun))
+  BegunGraph begun;
+  if (auto failed = beginWithGraph(flags, messages, begun))
     return *failed;
-  auto graph = chooseGraph(*begun.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &begun.source);
   const DimBindings &dims = begun.options.dims;
-  if (auto bound = requireDims((*graph)->dimNames(), dims, "minic cost " + flags.file); !bound)
+  if (auto bound = requireDims(begun.graph->dimNames(), dims, "minic cost " + flags.file); !bound)
     return messages.fail(bound.errors());
 
-  auto model = modelGraph(begun.source, begun.options, (*graph)->name, dims);
+  auto model = modelGraph(begun.source, begun.options, begun.graph->name, dims);
   if (!model)
     return messages.fail(model.errors(), &begun.source);
 
   double ratio = model->fused.bytes ? double(model->eager.bytes) / double(model->fused.bytes) : 1;
   std::string out;
   if (flags.json)
-    out = nlohmann::json{{"graph", (*graph)->name}, {"eager", toJson(model->eager)}, {"fused", toJson(model->fused)},
-                         {"ratio", ratio},          {"limits", limitsJson(*model)},  {"strided_inputs", toJson(model->strided)}}
+    out = nlohmann::json{{"graph", begun.graph->name},    {"eager", toJson(model->eager)},
+                         {"fused", toJson(model->fused)}, {"ratio", ratio},
+                         {"limits", limitsJson(*model)},  {"strided_inputs", toJson(model->strided)}}
               .dump() +
           "\n";
   else

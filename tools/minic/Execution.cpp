@@ -105,7 +105,7 @@ static std::optional<Diagnostic> checkArtifactFlags(const ModuleFlags &flags, co
 }
 
 std::optional<int> beginWithGraph(const ExecutionFlags &flags, const Messages &messages, GraphToRun &begun) {
-  auto failed = beginWithModule(flags, messages, begun, [&](CompileOptions &) -> Expected<void> {
+  auto failed = beginWithGraph(flags, messages, static_cast<BegunGraph &>(begun), [&](CompileOptions &) -> Expected<void> {
     auto choice = deviceChoice(flags);
     if (!choice)
       return choice.takeErrors();
@@ -114,11 +114,7 @@ std::optional<int> beginWithGraph(const ExecutionFlags &flags, const Messages &m
   });
   if (failed)
     return failed;
-  auto graph = chooseGraph(*begun.module, flags.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &begun.source);
-  begun.graph = *graph;
-  begun.signature = signatureOf(**graph);
+  begun.signature = signatureOf(*begun.graph);
   begun.options.graph = begun.signature.name;
   auto words = namedValues("--input", flags.inputs, "input", begun.signature.inputNames());
   if (!words)
@@ -227,8 +223,7 @@ Expected<std::map<std::string, HostTensor>> readWeights(const std::vector<std::s
   return weights;
 }
 
-/// What the shape of a tensor says about the names in a parameter's type.
-static void bindNames(const TensorSpec &spec, const std::vector<int64_t> &shape, DimBindings &dims) {
+void bindNames(const TensorSpec &spec, const std::vector<int64_t> &shape, DimBindings &dims) {
   for (size_t axis = 0; axis < std::min(shape.size(), spec.shape.size()); ++axis)
     if (std::string name = spec.shape[axis].str(); isDimName(name))
       dims.emplace(name, shape[axis]);

@@ -46,11 +46,12 @@ struct Signature {
   std::vector<std::string> inputNames() const;
 };
 Signature signatureOf(const Function &function);
+/// What the shape of a tensor says about the names in a parameter's type; those that are bound stay.
+void bindNames(const TensorSpec &spec, const std::vector<int64_t> &shape, DimBindings &dims);
 
 /// A graph of a module and words for its inputs: what `bench`, `compare` and `tune` begin with.
-struct GraphToRun : BegunModule {
+struct GraphToRun : BegunGraph {
   DeviceChoice choice;
-  Function *graph = nullptr;
   Signature signature;
   std::map<std::string, std::string> words; ///< Of --input, by name.
 };

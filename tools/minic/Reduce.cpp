@@ -26,35 +26,17 @@ struct Flags {
   bool json = false;
 };
 
-/// `'it'\''s'`: one word for the shell.
-std::string shellWord(const std::string &text) {
-  std::string word = "'";
-  for (char c : text)
-    word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
-
 /// Runs the user's command on candidates, each in a file of a folder that nobody else reads.
 class ShellTest {
 public:
-  ShellTest(const std::string &command, std::chrono::seconds timeout) : timeout(timeout), folder(temporaryName("")) {
-    good = mkdtemp(folder.data()) != nullptr;
+  ShellTest(const std::string &command, std::chrono::seconds timeout, PrivateFolder folder)
+      : timeout(timeout), folder(std::move(folder)) {
     std::string path = shellWord(candidate()), filled;
     size_t from = 0;
     for (size_t at; (at = command.find("{}", from)) != std::string::npos; from = at + 2)
       filled += command.substr(from, at - from) + path;
     script = from ? filled + command.substr(from) : command + " " + path;
   }
-  ShellTest(const ShellTest &) = delete;
-  ShellTest &operator=(const ShellTest &) = delete;
-  ~ShellTest() {
-    std::error_code ignored;
-    if (good)
-      std::filesystem::remove_all(folder, ignored);
-  }
-
-  explicit operator bool() const { return good; }
-
   /// The exit status of the command, or -1 where it was stopped by a signal or took too long.
   int run(const std::string &text) {
     if (!writeOutput(candidate(), text))
@@ -78,7 +60,7 @@ public:
   }
 
 private:
-  std::string candidate() const { return folder + "/candidate.ir"; }
+  std::string candidate() const { return folder.file("candidate.ir"); }
 
   int wait(pid_t child) const {
     using Clock = std::chrono::steady_clock;
@@ -97,8 +79,8 @@ private:
   }
 
   std::chrono::seconds timeout;
-  std::string folder, script;
-  bool good = false;
+  PrivateFolder folder;
+  std::string script;
 };
 
 int reduce(const Flags &flags) {
@@ -108,11 +90,10 @@ int reduce(const Flags &flags) {
   auto source = readSource(flags.file);
   if (!source)
     return messages.fail(source.errors());
-  ShellTest test(flags.test, std::chrono::seconds(flags.timeout));
-  if (!test)
-    return messages.fail({Diagnostic{.code = ErrorCode::UnreadableFile,
-                                     .message = "no folder for candidates can be made",
-                                     .fix = "set TMPDIR to a folder that can be written"}});
+  auto folder = PrivateFolder::create();
+  if (!folder)
+    return messages.fail(folder.errors());
+  ShellTest test(flags.test, std::chrono::seconds(flags.timeout), std::move(*folder));
   int first = 0, runs = 0;
   auto isInteresting = [&](const std::string &text) {
     int status = test.run(text);

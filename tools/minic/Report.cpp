@@ -65,17 +65,14 @@ int report(const Flags &flags) {
   Messages messages(flags.json);
   if (flags.output.empty())
     return messages.fail({badFlag("-o is required", "write -o report.html")});
-  BegunModule begun;
-  if (auto failed = beginWithModule(flags, messages, begun))
+  BegunGraph begun;
+  if (auto failed = beginWithGraph(flags, messages, begun))
     return *failed;
-  auto graph = chooseGraph(*begun.module, begun.options.graph);
-  if (!graph)
-    return messages.fail(graph.errors(), &begun.source);
   auto gpu = openGpu(flags, begun.options, messages);
   if (!gpu)
     return messages.fail(gpu.errors());
-  Signature signature = signatureOf(**graph); // Lowering replaces the graph.
-  if (*gpu && !requireDims((*graph)->dimNames(), begun.options.dims, "minic report " + flags.file)) {
+  Signature signature = signatureOf(*begun.graph); // Lowering replaces the graph.
+  if (*gpu && !requireDims(begun.graph->dimNames(), begun.options.dims, "minic report " + flags.file)) {
     messages.note("the graph is not timed, since not all of its sizes are known");
     gpu->reset();
   }

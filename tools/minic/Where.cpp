@@ -1,6 +1,7 @@
 #include "Where.h"
 
 #include "minic/Driver/LineMap.h"
+#include "minic/Support/Text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -36,11 +37,6 @@ Expected<Place> parsePlace(const std::string &text) {
   if (auto [last, error] = std::from_chars(begin, end, line); error != std::errc() || last != end || line == 0)
     return badFlag("--where takes a level and a line, such as ptx:57, not '" + text + "'");
   return Place{*stage, line};
-}
-
-std::string_view trimmed(std::string_view line) {
-  size_t first = line.find_first_not_of(" \t");
-  return first == std::string_view::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
 }
 
 /// What a line is that no op asked for.

@@ -25,7 +25,5 @@ Expected<std::vector<LevelText>> levelTexts(const SourceBuffer &source, const Co
 std::vector<SourceLoc> linePlaces(Stage stage, std::string_view text);
 /// The places of the lines of the same text as `emitStage` gives it without line info: so many lines.
 std::vector<SourceLoc> placesWithout(const LevelText &lined, size_t count);
-/// The lines of a text without their line ends.
-std::vector<std::string_view> linesOf(std::string_view text);
 
 } // namespace minic

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace minic {
 
@@ -18,5 +19,20 @@ Expected<std::string> readStream(std::FILE *stream, const std::string &name);
 Expected<void> replaceFile(const std::filesystem::path &path, std::string_view bytes);
 /// A pattern for mkdtemp and mkstemps in the folder for temporary files.
 std::string temporaryName(std::string_view suffix);
+
+/// A folder for temporary files that nobody else can write to, removed with what it holds.
+class PrivateFolder {
+public:
+  /// Errors: UnreadableFile.
+  static Expected<PrivateFolder> create();
+  PrivateFolder(PrivateFolder &&other) noexcept : path(std::exchange(other.path, {})) {}
+  PrivateFolder &operator=(PrivateFolder &&) = delete;
+  ~PrivateFolder();
+  std::string file(std::string_view name) const { return (path / name).string(); }
+
+private:
+  explicit PrivateFolder(std::filesystem::path path) : path(std::move(path)) {}
+  std::filesystem::path path; ///< Empty once moved from.
+};
 
 } // namespace minic
